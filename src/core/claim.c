@@ -1,0 +1,412 @@
+/* claim.c: how does an attempt get to the store, and how does it end?
+ *
+ * The happy path: a claim is started, joins its name's queue, gets a turn at the store (at once, or,
+ * where a recipe hands on, when no turn of this client could be handed to it), wins, and is fetched.
+ * Nested claims of an owner that holds already never leave this file.
+ *
+ * What can go wrong: the wait ends (ETIMEDOUT only if somebody said "busy"; otherwise EUNREACHABLE, or
+ * EUNKNOWN when a question is still without an answer), the store is not reached in time, the user
+ * cancels, the client closes. Each of them finishes the claim at once and undoes its turn behind it. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "base/text.h"
+#include "core/core.h"
+
+static uint64_t soonest(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+void hf__claim_set_timer(struct hf_claim *claim)
+{
+    uint64_t at_ns = soonest(claim->wait_until_ns, claim->retry_at_ns);
+
+    if (!claim->heard_busy && claim->turn)
+        at_ns = soonest(at_ns, claim->reach_until_ns);
+    if (claim->answer.status != HF_PENDING)
+        at_ns = HF__NEVER;
+    hf__heap_set(&claim->core->claim_timers, &claim->timer, at_ns);
+}
+
+/* --- start --- */
+
+static int check_limits(const struct hf__core *core, const struct hf__name *name,
+                        char error[HF__ERROR_BYTES])
+{
+    if (core->closing)
+        return hf__error_set(error, HF_ECANCELLED, "the client is being closed");
+    if (core->stats.waiting >= HF__WAITERS_MAX)
+        return hf__error_set(error, HF_ELIMIT, "this client has %u waiting claims already",
+                             HF__WAITERS_MAX);
+    if (name->waiting_count >= HF__WAITERS_MAX)
+        return hf__error_set(error, HF_ELIMIT, "%u claims wait for this lock already",
+                             HF__WAITERS_MAX);
+    if (core->stats.held >= HF__GRANTS_MAX)
+        return hf__error_set(error, HF_ELIMIT, "this client holds %u grants already",
+                             HF__GRANTS_MAX);
+    return HF_OK;
+}
+
+static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t now_ns)
+{
+    struct hf__core *core = claim->core;
+    uint64_t reach_ns = core->connect_ns;
+
+    claim->terms = *terms;
+    claim->terms.owner.name = NULL;
+    if (terms->owner.kind == HF_OWNER_NAMED) {
+        claim->terms.owner.name = hf__env_copy_text(core->env, terms->owner.name);
+        if (!claim->terms.owner.name)
+            return HF_ENOMEM;
+    }
+    claim->terms.purpose = core->purpose;
+    if (terms->purpose && strcmp(terms->purpose, core->purpose) != 0) {
+        hf__text_copy(claim->purpose, sizeof(claim->purpose), terms->purpose);
+        claim->terms.purpose = claim->purpose;
+    }
+    claim->number = core->next_number++;
+    claim->wait_until_ns =
+        terms->wait_ms == 0 ? HF__NEVER : hf__clock_after_ms(now_ns, terms->wait_ms);
+    if (terms->wait_ms > 0)
+        reach_ns = soonest(reach_ns, (uint64_t)terms->wait_ms * HF__NS_PER_MS);
+    claim->reach_until_ns = now_ns + reach_ns;
+    claim->retry_at_ns = HF__NEVER;
+    claim->ahead = HF__AHEAD_UNKNOWN;
+    return HF_OK;
+}
+
+static int make(struct hf__core *core, struct hf__name *name, const struct hf__terms *terms,
+                uint64_t now_ns, struct hf_claim **out_claim)
+{
+    struct hf_claim *claim = hf__env_new(core->env, sizeof(*claim));
+    int status;
+
+    if (!claim)
+        return HF_ENOMEM;
+    claim->core = core;
+    claim->name = name;
+    claim->answer.status = HF_PENDING;
+    claim->bell = &claim->answer.wake;
+    hf__list_init(&claim->place);
+    hf__list_init(&claim->member);
+    hf__list_init(&claim->note.place);
+    hf__heap_node_init(&claim->timer);
+    status = fill(claim, terms, now_ns);
+    if (status == HF_OK)
+        status = hf__heap_reserve(&core->claim_timers, (size_t)core->stats.waiting + 1);
+    if (status < 0) {
+        hf__claim_free(claim);
+        return status;
+    }
+    hf__list_append(&core->claims, &claim->member);
+    *out_claim = claim;
+    return HF_OK;
+}
+
+/* Same name, same owner: nested, or an answer that waiting could not change. */
+static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
+{
+    int status;
+
+    if (!hf__hold_valid(hold, now_ns)) {
+        hf__error_set(claim->error, HF_ELOST, "the outer grant of this owner is lost");
+        hf__claim_finish(claim, HF_ELOST, now_ns);
+        return;
+    }
+    if (hold->mode == HF_SHARED && claim->terms.mode == HF_EXCLUSIVE) {
+        hf__error_set(claim->error, HF_EDEADLOCK,
+                      "this owner holds it shared: waiting for exclusive would be for itself");
+        hf__claim_finish(claim, HF_EDEADLOCK, now_ns);
+        return;
+    }
+    status = hf__hold_nest(hold, claim);
+    hf__claim_finish(claim, status, now_ns);
+}
+
+int hf__claim_start(struct hf__core *core, const char *text, const struct hf__terms *terms,
+                    uint64_t now_ns, struct hf_claim **out_claim)
+{
+    struct hf__name *name;
+    struct hf_claim *claim = NULL;
+    struct hf__hold *outer = NULL;
+    size_t bytes;
+    int status;
+
+    status = hf__name_check(text, &bytes);
+    if (status < 0)
+        return hf__error_set(core->driver.error, status, "a lock name has 1 to %d bytes",
+                             HF_NAME_BYTES_MAX);
+    status = hf__names_get(core, text, bytes, &name);
+    if (status < 0)
+        return hf__error_set(core->driver.error, status, "out of memory");
+
+    status = check_limits(core, name, core->driver.error);
+    if (status == HF_OK) {
+        status = make(core, name, terms, now_ns, &claim);
+        if (status < 0)
+            hf__error_set(core->driver.error, status, "out of memory");
+    }
+    if (status < 0) {
+        hf__names_settle(core, name);
+        return status;
+    }
+
+    if (terms->owner.kind != HF_OWNER_NONE)
+        outer = hf__hold_find(name, &terms->owner);
+    hf__list_append(&name->waiting, &claim->place);
+    name->waiting_count++;
+    core->stats.waiting++;
+    if (outer)
+        nest(claim, outer, now_ns);
+    else
+        hf__claim_serve(core, name, now_ns);
+    *out_claim = claim;
+    return HF_OK;
+}
+
+/* --- the local queue --- */
+
+/* From exclusive to exclusive, never from or to a fixed lease, and not against the rules of waiting
+ * in line: at most 32 in a turn, and once others wait only to claims that came before that news. */
+static bool fits(const struct hf__turn *turn, const struct hf_claim *claim)
+{
+    return turn->core->recipe->hands_on && turn->mode == HF_EXCLUSIVE && !turn->ends &&
+           !turn->lowered && claim->terms.mode == HF_EXCLUSIVE && !claim->terms.fixed_lease;
+}
+
+struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_ns)
+{
+    const struct hf__name *name = turn->name;
+    struct hf_claim *claim;
+
+    if (hf__list_empty(&name->waiting))
+        return NULL;
+    claim = HF__LIST_ENTRY(name->waiting.next, struct hf_claim, place);
+    if (claim->turn || !fits(turn, claim) || turn->handed_on >= HF__HAND_ON_MAX)
+        return NULL;
+    if (turn->others_wait && claim->number >= turn->hand_on_until)
+        return NULL;
+    /* It asks the clock, not the store: half of the lease must be left. */
+    if (turn->valid_until_ns != HF__NEVER && turn->valid_until_ns < now_ns + turn->lease_ns / 2)
+        return NULL;
+    return claim;
+}
+
+/* A claim keeps out of the store's queue while a turn of this client may yet be handed to it, or
+ * while one that is incompatible stands there for all. */
+static bool may_stand(const struct hf_claim *claim)
+{
+    const struct hf__name *name = claim->name;
+
+    if (!claim->core->recipe->hands_on)
+        return true;
+
+    HF__LIST_FOR(node, &name->turns)
+    {
+        const struct hf__turn *turn = HF__LIST_ENTRY(node, struct hf__turn, place);
+        bool standing = turn->state == HF__TURN_ASKING || turn->state == HF__TURN_WAITING;
+        bool held = turn->state == HF__TURN_HELD || turn->state == HF__TURN_DOUBTED;
+
+        if (standing && (turn->mode == HF_EXCLUSIVE || claim->terms.mode == HF_EXCLUSIVE))
+            return false;
+        if (held && fits(turn, claim))
+            return false;
+    }
+    return true;
+}
+
+static void refuse_try(struct hf_claim *claim, uint64_t now_ns)
+{
+    hf__text_copy(claim->holder.purpose, sizeof(claim->holder.purpose), "this client");
+    hf__claim_finish(claim, HF_EBUSY, now_ns);
+}
+
+static void stand(struct hf_claim *claim, uint64_t now_ns)
+{
+    struct hf__turn *turn;
+
+    if (hf__turn_new(claim, &turn) < 0) {
+        hf__error_set(claim->error, HF_ENOMEM, "out of memory");
+        hf__claim_finish(claim, HF_ENOMEM, now_ns);
+        return;
+    }
+    claim->retry_at_ns = HF__NEVER;
+    hf__claim_set_timer(claim);
+    hf__turn_ask(turn, now_ns);
+}
+
+void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_ns)
+{
+    bool blocked = false;
+
+    if (core->closing)
+        return;
+
+    HF__LIST_FOR(node, &name->waiting)
+    {
+        struct hf_claim *claim = HF__LIST_ENTRY(node, struct hf_claim, place);
+
+        if (claim->turn || claim->retry_at_ns != HF__NEVER)
+            continue;
+        blocked = blocked || !may_stand(claim);
+        if (!blocked)
+            stand(claim, now_ns);
+        else if (claim->terms.wait_ms == 0)
+            refuse_try(claim, now_ns);
+        else
+            hf__claim_set_timer(claim);
+        if (!core->recipe->hands_on)
+            blocked = false;
+    }
+}
+
+/* --- the end --- */
+
+static void count(struct hf__core *core, int status)
+{
+    if (status == HF_OK)
+        core->stats.acquired++;
+    else if (status == HF_EBUSY)
+        core->stats.busy++;
+    else if (status == HF_ETIMEDOUT)
+        core->stats.timed_out++;
+    else if (status == HF_EUNKNOWN)
+        core->stats.unknown++;
+}
+
+static void describe(struct hf_claim *claim, int status)
+{
+    const struct hf__holder *holder = &claim->holder;
+    char who[HF__HOST_BYTES + 32];
+    char purpose[4 * HF__PURPOSE_BYTES];
+
+    if (claim->error[0] || status == HF_OK)
+        return;
+    if (status != HF_EBUSY && status != HF_ETIMEDOUT) {
+        const char *reason = hf__driver_error(&claim->core->driver);
+        bool store = status == HF_EUNREACHABLE || status == HF_EUNKNOWN;
+        hf__error_set(claim->error, status, "%s",
+                      store && *reason ? reason : hf__error_text(status));
+        return;
+    }
+    if (holder->pid != 0)
+        snprintf(who, sizeof(who), "%s:%lld", holder->host, (long long)holder->pid);
+    else
+        hf__text_copy(who, sizeof(who), "somebody");
+    hf__text_escape(holder->purpose, strlen(holder->purpose), purpose, sizeof(purpose));
+    hf__error_set(claim->error, status, "%s by %s%s%.96s%s%s",
+                  status == HF_EBUSY ? "held" : "still held", who, *purpose ? " (" : "", purpose,
+                  *purpose ? ")" : "", status == HF_ETIMEDOUT ? " when the wait ended" : "");
+}
+
+void hf__claim_finish(struct hf_claim *claim, int status, uint64_t now_ns)
+{
+    struct hf__core *core = claim->core;
+    struct hf__name *name = claim->name;
+    struct hf__turn *turn = claim->turn;
+
+    assert(claim->answer.status == HF_PENDING);
+    assert(status != HF_PENDING);
+
+    describe(claim, status);
+    count(core, status);
+    hf__list_remove(&claim->place);
+    name->waiting_count--;
+    core->stats.waiting--;
+    hf__heap_remove(&core->claim_timers, &claim->timer);
+    claim->ahead = status == HF_OK ? 0 : HF__AHEAD_UNKNOWN;
+    if (turn) {
+        claim->turn = NULL;
+        turn->claim = NULL;
+        if (status != HF_OK)
+            hf__turn_leave(turn, now_ns);
+    }
+    if (claim->bell != &claim->answer.wake)
+        hf__wake_ring(claim->bell);
+    hf__events_answer(&claim->answer, status);
+    if (!claim->terms.blocking) {
+        struct hf_event event = {
+            .kind = HF_EVENT_GRANTED,
+            .status = status,
+            .claim = claim,
+            .user = claim->terms.user,
+            .cause = "",
+        };
+        hf__events_put(core, &claim->note, &event);
+    }
+    hf__names_settle(core, name);
+}
+
+void hf__claim_win(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns)
+{
+    struct hf__hold *hold;
+    int status = hf__hold_new(claim, turn, now_ns, &hold);
+
+    claim->turn = NULL;
+    turn->claim = NULL;
+    if (status < 0) {
+        hf__error_set(claim->error, status, "out of memory");
+        hf__turn_leave(turn, now_ns);
+    }
+    hf__claim_finish(claim, status, now_ns);
+    hf__claim_serve(claim->core, turn->name ? turn->name : claim->name, now_ns);
+}
+
+void hf__claim_cancel(struct hf_claim *claim, uint64_t now_ns)
+{
+    struct hf__name *name = claim->name;
+
+    if (claim->answer.status != HF_PENDING)
+        return;
+    hf__claim_finish(claim, HF_ECANCELLED, now_ns);
+    hf__claim_serve(claim->core, name, now_ns);
+}
+
+void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
+{
+    struct hf__core *core = claim->core;
+    struct hf__name *name = claim->name;
+    bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
+    bool busy = claim->heard_busy || (waits_here && !hf__list_empty(&name->holds));
+    bool in_flight = claim->turn && claim->turn->asking == HF__REQUEST_CLAIM;
+    int silent = claim->perhaps_done || in_flight ? HF_EUNKNOWN : HF_EUNREACHABLE;
+
+    if (now_ns >= claim->wait_until_ns) {
+        hf__claim_finish(claim, busy ? HF_ETIMEDOUT : silent, now_ns);
+        hf__claim_serve(core, name, now_ns);
+        return;
+    }
+    if (now_ns >= claim->reach_until_ns && !claim->heard_busy && !waits_here) {
+        hf__claim_finish(claim, silent, now_ns);
+        hf__claim_serve(core, name, now_ns);
+        return;
+    }
+    if (now_ns >= claim->retry_at_ns) {
+        claim->retry_at_ns = HF__NEVER;
+        hf__claim_serve(core, name, now_ns);
+    }
+    if (claim->answer.status == HF_PENDING)
+        hf__claim_set_timer(claim);
+}
+
+void hf__claim_free(struct hf_claim *claim)
+{
+    const struct hf__env *env = claim->core->env;
+
+    assert(hf__list_empty(&claim->place));
+    assert(!claim->grant);
+
+    hf__events_drop(&claim->note);
+    hf__list_remove(&claim->member);
+    if (claim->terms.owner.kind == HF_OWNER_NAMED) {
+        union {
+            const char *borrowed;
+            char *owned;
+        } name = { claim->terms.owner.name };
+        hf__env_free(env, name.owned);
+    }
+    hf__env_free(env, claim);
+}

@@ -1,0 +1,351 @@
+/* driver.c: how do the connections of one client look like one store?
+ *
+ * Each link is opened, and opened again with growing pauses after it died; grants that are still valid
+ * stay valid meanwhile, because nothing here touches them. One store: requests and replies pass
+ * through. A quorum: a request goes to every store, each reply is a vote, and the first vote that
+ * decides becomes the reply (pattern/quorum.c). A RELEASE is repeated to the stores that have not
+ * confirmed it (ballot.stragglers), until the core gives up.
+ *
+ * What can go wrong: open() fails for good (a bad URL, no right): the status and text are kept, and
+ * every submit answers with them, until a later open succeeds. */
+#include "core/driver.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/core.h"
+
+#define REOPEN_FIRST_NS (50 * HF__NS_PER_MS)
+#define REOPEN_MOST_NS  (1 * HF__NS_PER_S)
+
+static int start(struct hf__driver *driver, struct hf__link *link, size_t store, uint64_t now_ns)
+{
+    struct hf__conn_options options = {
+        .url = driver->url,
+        .server = store,
+        .purpose = driver->purpose,
+        .lease_ns = driver->lease_ns,
+        .now_ns = now_ns,
+        .caller_driven = driver->caller_driven,
+    };
+    int status;
+
+    link->conn->state = HF__CONN_CONNECTING;
+    link->reopen_at_ns = HF__NEVER;
+    status = driver->engine->open(link->conn, &options);
+    if (status == HF_OK)
+        return HF_OK;
+
+    link->conn->state = HF__CONN_DOWN;
+    link->reopen_at_ns = hf__retry_after(now_ns, link->tries++, REOPEN_FIRST_NS, REOPEN_MOST_NS,
+                                         driver->random_state);
+    driver->status = status;
+    return hf__error_set(driver->error, status, "%s: %s", driver->engine->name, link->conn->error);
+}
+
+int hf__driver_open(struct hf__driver *driver, uint64_t now_ns)
+{
+    int status = HF_OK;
+
+    driver->lanes = driver->recipe->keeper_listens || driver->caller_driven ? 1 : HF__LANES;
+    driver->stores = driver->recipe->pattern == HF__PATTERN_QUORUM ? driver->url->server_count : 1;
+    assert(driver->stores >= 1 && driver->stores <= HF_SERVERS_MAX);
+
+    for (size_t lane = 0; lane < driver->lanes; lane++) {
+        for (size_t i = 0; i < driver->stores; i++) {
+            struct hf__link *link = &driver->links[lane][i];
+
+            link->conn = hf__env_new(driver->env, driver->engine->conn_size);
+            if (!link->conn)
+                return hf__error_set(driver->error, HF_ENOMEM, "out of memory");
+            link->conn->engine = driver->engine;
+            link->conn->recipe = driver->recipe;
+            link->conn->env = driver->env;
+            status = start(driver, link, i, now_ns);
+            if (status < 0)
+                return status;
+        }
+    }
+    return HF_OK;
+}
+
+void hf__driver_close(struct hf__driver *driver)
+{
+    for (size_t lane = 0; lane < HF__LANES; lane++) {
+        for (size_t i = 0; i < HF_SERVERS_MAX; i++) {
+            struct hf__link *link = &driver->links[lane][i];
+
+            if (!link->conn)
+                continue;
+            driver->engine->close(link->conn);
+            hf__env_free(driver->env, link->conn);
+            link->conn = NULL;
+        }
+    }
+    if (driver->url)
+        hf__url_wipe(driver->url);
+    hf__env_free(driver->env, driver->url);
+    driver->url = NULL;
+}
+
+static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
+                const struct hf__request *request)
+{
+    struct hf__link *link = &driver->links[driver->lanes > 1 ? lane : HF__LANE_CALL][store];
+    int status;
+
+    if (link->conn->state == HF__CONN_DOWN)
+        return driver->status < 0 ? driver->status : HF_EUNREACHABLE;
+
+    status = driver->engine->submit(link->conn, request);
+    if (status < 0)
+        hf__error_set(driver->error, status, "%s: %s", driver->engine->name, link->conn->error);
+    return status;
+}
+
+/* A proposal of ours is above all that we have seen, and near the time, so that a client which comes
+ * late is seldom too low. */
+static uint64_t propose(struct hf__driver *driver, uint64_t now_ns)
+{
+    uint64_t proposal = driver->proposal_offset_us + now_ns / HF__NS_PER_US;
+
+    if (proposal <= driver->highest_proposal)
+        proposal = driver->highest_proposal + 1;
+    driver->highest_proposal = proposal;
+    return proposal;
+}
+
+static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
+                     struct hf__ballot *ballot)
+{
+    bool repeated =
+        ballot->kind == request->ticket.kind && request->ticket.kind == HF__REQUEST_RELEASE;
+    uint32_t everybody = driver->stores == 32 ? UINT32_MAX : (1u << driver->stores) - 1;
+    uint32_t audience = repeated && ballot->stragglers ? ballot->stragglers : everybody;
+    uint32_t accepted = 0;
+
+    if (request->ticket.kind == HF__REQUEST_CLAIM && request->fence == 0)
+        request->fence = propose(driver, request->ticket.sent_ns);
+
+    *ballot = (struct hf__ballot){
+        .votes = { .stores = (uint32_t)driver->stores },
+        .kind = request->ticket.kind,
+        .round = request->ticket.round,
+        .fence = request->fence,
+        .stragglers = request->ticket.kind == HF__REQUEST_RELEASE ? audience : 0,
+    };
+    /* Those who confirmed an earlier try of this RELEASE need not be asked again. */
+    ballot->votes.gone = (uint32_t)__builtin_popcount(everybody & ~audience);
+    for (size_t i = 0; i < driver->stores; i++) {
+        if (!(audience & (1u << i)))
+            continue;
+        if (pass(driver, lane, i, request) == HF_OK) {
+            ballot->asked |= 1ull << i;
+            accepted++;
+        } else {
+            ballot->votes.failed++;
+        }
+    }
+    if (accepted == 0)
+        return HF_EUNREACHABLE;
+    return HF_OK;
+}
+
+int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
+                      struct hf__ballot *ballot)
+{
+    assert(request->ticket.kind != HF__REQUEST_NONE);
+
+    if (driver->stores == 1 || !ballot)
+        return pass(driver, lane, 0, request);
+    return broadcast(driver, lane, request, ballot);
+}
+
+static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,
+                        struct hf__reply *out_reply)
+{
+    int got;
+
+    if (link->conn->state == HF__CONN_DOWN)
+        return 0;
+
+    got = driver->engine->advance(link->conn, now_ns, out_reply);
+    if (got > 0) {
+        if (out_reply->kind == HF__REPLY_FAILED || out_reply->kind == HF__REPLY_UNKNOWN)
+            hf__error_set(driver->error, out_reply->status, "%s: %s", driver->engine->name,
+                          link->conn->error);
+        return got;
+    }
+    if (got < 0) {
+        assert(link->conn->state == HF__CONN_DOWN);
+        driver->status = got;
+        hf__error_set(driver->error, got, "%s: %s", driver->engine->name, link->conn->error);
+        link->reopen_at_ns = hf__retry_after(now_ns, link->tries++, REOPEN_FIRST_NS, REOPEN_MOST_NS,
+                                             driver->random_state);
+        return 0;
+    }
+    if (link->conn->state == HF__CONN_UP) {
+        if (link->tries > 0 && link->was_up)
+            driver->reconnected++;
+        link->tries = 0;
+        link->was_up = true;
+        driver->status = HF_OK;
+    }
+    return 0;
+}
+
+int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__reply *out_reply,
+                       size_t *out_store)
+{
+    for (size_t lane = 0; lane < driver->lanes; lane++) {
+        for (size_t i = 0; i < driver->stores; i++) {
+            struct hf__link *link = &driver->links[lane][i];
+
+            if (link->reopen_at_ns <= now_ns)
+                start(driver, link, i, now_ns);
+            if (advance_link(driver, link, now_ns, out_reply) > 0) {
+                *out_store = i;
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
+{
+    struct hf__votes *votes = &ballot->votes;
+
+    if (reply->fence > votes->highest)
+        votes->highest = reply->fence;
+    switch (reply->kind) {
+    case HF__REPLY_GRANTED:
+        if (ballot->kind != HF__REQUEST_CLAIM || reply->fence == ballot->fence)
+            votes->accepted++;
+        else
+            votes->low++;
+        break;
+    case HF__REPLY_QUEUED:
+    case HF__REPLY_REFUSED:
+        votes->refused++;
+        break;
+    case HF__REPLY_GONE:
+    case HF__REPLY_DONE:
+        votes->gone++;
+        break;
+    case HF__REPLY_UNKNOWN:
+        votes->unknown++;
+        break;
+    case HF__REPLY_CHANGED:
+    case HF__REPLY_CROWDED:
+    case HF__REPLY_ENTRY:
+    case HF__REPLY_FAILED:
+        votes->failed++;
+        break;
+    }
+}
+
+bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size_t store,
+                      struct hf__reply *reply)
+{
+    uint64_t bit = 1ull << store;
+
+    if (driver->stores == 1 || reply->ticket.kind == HF__REQUEST_NONE)
+        return true;
+    if (reply->ticket.round != ballot->round || !(ballot->asked & bit))
+        return false;
+
+    ballot->asked &= ~bit;
+    if (reply->kind == HF__REPLY_GONE || reply->kind == HF__REPLY_REFUSED)
+        ballot->stragglers &= ~(uint32_t)bit;
+    add_vote(ballot, reply);
+    if (ballot->decided)
+        return false;
+
+    reply->fence = ballot->fence;
+    switch (hf__quorum_verdict(ballot->kind, &ballot->votes)) {
+    case HF__VERDICT_OPEN:
+        return false;
+    case HF__VERDICT_GRANTED:
+        reply->kind = HF__REPLY_GRANTED;
+        break;
+    case HF__VERDICT_PROPOSE: /* the core asks again, with this proposal */
+        reply->kind = HF__REPLY_CHANGED;
+        reply->fence = ballot->votes.highest + 1;
+        if (driver->highest_proposal < reply->fence)
+            driver->highest_proposal = reply->fence;
+        break;
+    case HF__VERDICT_REFUSED:
+        reply->kind = HF__REPLY_REFUSED;
+        break;
+    case HF__VERDICT_GONE:
+        reply->kind = HF__REPLY_GONE;
+        break;
+    case HF__VERDICT_FAILED:
+        reply->kind = HF__REPLY_FAILED;
+        reply->status = reply->status < 0 ? reply->status : HF_EUNREACHABLE;
+        break;
+    case HF__VERDICT_UNKNOWN:
+        reply->kind = HF__REPLY_UNKNOWN;
+        reply->status = HF_EUNKNOWN;
+        break;
+    }
+    ballot->decided = true;
+    return true;
+}
+
+uint64_t hf__driver_deadline(const struct hf__driver *driver)
+{
+    uint64_t deadline_ns = HF__NEVER;
+
+    for (size_t lane = 0; lane < driver->lanes; lane++) {
+        for (size_t i = 0; i < driver->stores; i++) {
+            if (driver->links[lane][i].reopen_at_ns < deadline_ns)
+                deadline_ns = driver->links[lane][i].reopen_at_ns;
+        }
+    }
+    return deadline_ns;
+}
+
+void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf__pollset *set)
+{
+    if (lane >= driver->lanes)
+        return;
+
+    for (size_t i = 0; i < driver->stores; i++) {
+        if (driver->links[lane][i].conn->state != HF__CONN_DOWN)
+            driver->engine->pollset(driver->links[lane][i].conn, set);
+    }
+}
+
+enum hf__conn_state hf__driver_state(const struct hf__driver *driver)
+{
+    uint32_t up = 0;
+    uint32_t down = 0;
+
+    for (size_t i = 0; i < driver->stores; i++) {
+        up += driver->links[HF__LANE_CALL][i].conn->state == HF__CONN_UP;
+        down += driver->links[HF__LANE_CALL][i].conn->state == HF__CONN_DOWN;
+    }
+    if (up >= hf__quorum_majority((uint32_t)driver->stores))
+        return HF__CONN_UP;
+    return down == driver->stores ? HF__CONN_DOWN : HF__CONN_CONNECTING;
+}
+
+/* What all stores that are up promise. */
+uint32_t hf__driver_promises(const struct hf__driver *driver)
+{
+    uint32_t promises = driver->recipe->promises;
+
+    for (size_t i = 0; i < driver->stores; i++) {
+        if (driver->links[HF__LANE_CALL][i].conn->state == HF__CONN_UP)
+            promises &= driver->links[HF__LANE_CALL][i].conn->promises;
+    }
+    return promises;
+}
+
+const char *hf__driver_error(const struct hf__driver *driver)
+{
+    return driver->error;
+}

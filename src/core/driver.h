@@ -1,0 +1,78 @@
+/* driver.h: the connections of one client, seen as one store. */
+#ifndef HF_CORE_DRIVER_H
+#define HF_CORE_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "pattern/pattern.h"
+
+/* Calls and the keeper's work travel apart, so that a starved caller cannot stop a renewal. Where the
+ * keeper alone listens, or the caller steps the client, there is only the first. */
+enum hf__lane { HF__LANE_CALL, HF__LANE_KEEP };
+#define HF__LANES 2
+
+struct hf__link {
+    struct hf__conn *conn;
+    uint64_t reopen_at_ns; /* HF__NEVER while it is open */
+    uint32_t tries;
+    bool was_up;
+};
+
+struct hf__driver {
+    const struct hf__env *env;
+    const struct hf__engine *engine;
+    const struct hf__recipe *recipe;
+    struct hf__url *url; /* owned; holds the credentials for reconnecting */
+    const char *purpose;
+    uint64_t lease_ns;
+    uint64_t *random_state;
+    struct hf__link links[HF__LANES][HF_SERVERS_MAX];
+    size_t lanes;
+    size_t stores;               /* 1, or all servers of a quorum */
+    uint64_t proposal_offset_us; /* wall clock - our clock */
+    uint64_t highest_proposal;
+    bool caller_driven;
+    uint64_t reconnected;
+    char error[HF__ERROR_BYTES];
+    int status; /* HF_OK, or why the last connection failed */
+};
+
+/* What the stores of a quorum said to the question under way, and which must still be told. */
+struct hf__ballot {
+    struct hf__votes votes;
+    enum hf__request_kind kind;
+    uint32_t round;
+    uint64_t fence;      /* proposed */
+    uint32_t stragglers; /* RELEASE: stores that have not confirmed, by bit */
+    uint64_t asked;      /* one bit a store: a vote is still to come */
+    bool decided;
+};
+
+int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);
+void hf__driver_close(struct hf__driver *driver);
+
+/* To the one store, or to all. `ballot` is the turn's (NULL: an operation, which goes to store 0 of a
+ * quorum's list). HF_OK: it will be answered. */
+int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
+                      struct hf__ballot *ballot);
+
+/* The next reply of any connection; of a quorum, each store's vote (the core hands it to
+ * hf__driver_count). 0: none left. */
+int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__reply *out_reply,
+                       size_t *out_store);
+
+/* Counts one vote. True: the ballot is decided by it, and *reply is the verdict. */
+bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size_t store,
+                      struct hf__reply *reply);
+
+uint64_t hf__driver_deadline(const struct hf__driver *driver);
+void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf__pollset *set);
+/* HF__CONN_UP when a request can be answered (a majority of a quorum); DOWN: none is connecting. */
+enum hf__conn_state hf__driver_state(const struct hf__driver *driver);
+uint32_t hf__driver_promises(const struct hf__driver *driver);
+const char *hf__driver_error(const struct hf__driver *driver);
+
+#endif

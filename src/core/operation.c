@@ -1,0 +1,166 @@
+/* operation.c: who holds, who waits, and how is a lock taken away?
+ *
+ * LIST and BREAK are questions that belong to no claim. The answers to a LIST are copied as they come,
+ * because they live only until the next one; the caller visits the copies when no lock is held. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "core/core.h"
+
+#define OPERATION_BIT (1ull << 63) /* no turn's id has it */
+
+static struct hf__operation *make(struct hf__core *core)
+{
+    struct hf__operation *operation = hf__env_new(core->env, sizeof(*operation));
+
+    if (!operation)
+        return NULL;
+    hf__list_init(&operation->place);
+    hf__list_init(&operation->entries);
+    operation->id = OPERATION_BIT | core->next_number++;
+    operation->answer.status = HF_PENDING;
+    hf__list_append(&core->operations, &operation->place);
+    return operation;
+}
+
+static int send(struct hf__core *core, struct hf__operation *operation, struct hf__request *request,
+                uint64_t now_ns)
+{
+    int status;
+
+    request->ticket.claim_id = operation->id;
+    request->ticket.sent_ns = now_ns;
+    request->deadline_ns = now_ns + core->connect_ns;
+    status = hf__driver_submit(&core->driver, HF__LANE_CALL, request, NULL);
+    if (status < 0)
+        hf__operation_free(core, operation);
+    return status;
+}
+
+int hf__operation_list(struct hf__core *core, const char *glob, uint64_t now_ns,
+                       struct hf__operation **out_operation)
+{
+    struct hf__request request = { .ticket = { .kind = HF__REQUEST_LIST }, .glob = glob };
+    struct hf__operation *operation = make(core);
+    int status;
+
+    if (!operation)
+        return hf__error_set(core->driver.error, HF_ENOMEM, "out of memory");
+    status = send(core, operation, &request, now_ns);
+    if (status == HF_OK)
+        *out_operation = operation;
+    return status;
+}
+
+int hf__operation_break(struct hf__core *core, const char *name, uint64_t fence, uint64_t now_ns,
+                        struct hf__operation **out_operation)
+{
+    struct hf__request request = {
+        .ticket = { .kind = HF__REQUEST_BREAK },
+        .name = name,
+        /* Whatever was handed on within the process belongs to the same turn. */
+        .fence = core->recipe->hands_on ? fence & ~255ull : fence,
+    };
+    struct hf__operation *operation;
+    int status;
+
+    status = hf__name_check(name, &request.name_bytes);
+    if (status < 0)
+        return hf__error_set(core->driver.error, status, "a lock name has 1 to %d bytes",
+                             HF_NAME_BYTES_MAX);
+    operation = make(core);
+    if (!operation)
+        return hf__error_set(core->driver.error, HF_ENOMEM, "out of memory");
+    status = send(core, operation, &request, now_ns);
+    if (status == HF_OK)
+        *out_operation = operation;
+    return status;
+}
+
+static char *put(char *to, const char *text, const char **out_text)
+{
+    size_t bytes = strlen(text) + 1;
+
+    memcpy(to, text, bytes);
+    *out_text = to;
+    return to + bytes;
+}
+
+static int copy_entry(struct hf__core *core, struct hf__operation *operation,
+                      const struct hf_holding *holding)
+{
+    size_t bytes = strlen(holding->name) + strlen(holding->host) + strlen(holding->purpose) + 3;
+    struct hf__entry *entry = hf__env_new(core->env, sizeof(*entry) + bytes);
+    char *to;
+
+    if (!entry)
+        return HF_ENOMEM;
+    hf__list_init(&entry->place);
+    entry->holding = *holding;
+    entry->holding.struct_size = sizeof(entry->holding);
+    to = put(entry->texts, holding->name, &entry->holding.name);
+    to = put(to, holding->host, &entry->holding.host);
+    put(to, holding->purpose, &entry->holding.purpose);
+    hf__list_append(&operation->entries, &entry->place);
+    return HF_OK;
+}
+
+static struct hf__operation *find(struct hf__core *core, uint64_t id)
+{
+    HF__LIST_FOR(node, &core->operations)
+    {
+        struct hf__operation *operation = HF__LIST_ENTRY(node, struct hf__operation, place);
+
+        if (operation->id == id)
+            return operation;
+    }
+    return NULL;
+}
+
+void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
+{
+    struct hf__operation *operation = find(core, reply->ticket.claim_id);
+
+    if (!operation || operation->answer.status != HF_PENDING)
+        return;
+
+    switch (reply->kind) {
+    case HF__REPLY_ENTRY:
+        if (copy_entry(core, operation, reply->entry) < 0) {
+            hf__error_set(operation->error, HF_ENOMEM, "out of memory");
+            hf__events_answer(&operation->answer, HF_ENOMEM);
+        }
+        return;
+    case HF__REPLY_DONE:
+        hf__events_answer(&operation->answer, HF_OK);
+        return;
+    case HF__REPLY_GONE:
+        hf__error_set(operation->error, HF_ELOST, "that turn is over already");
+        hf__events_answer(&operation->answer, HF_ELOST);
+        return;
+    case HF__REPLY_FAILED:
+    case HF__REPLY_UNKNOWN:
+        hf__error_set(operation->error, reply->status, "%s", hf__driver_error(&core->driver));
+        hf__events_answer(&operation->answer, reply->status);
+        return;
+    case HF__REPLY_GRANTED:
+    case HF__REPLY_QUEUED:
+    case HF__REPLY_REFUSED:
+    case HF__REPLY_CHANGED:
+    case HF__REPLY_CROWDED:
+        assert(!"an engine answered LIST or BREAK with a claim's answer");
+    }
+}
+
+void hf__operation_free(struct hf__core *core, struct hf__operation *operation)
+{
+    if (!operation)
+        return;
+    HF__LIST_FOR(node, &operation->entries)
+    {
+        hf__env_free(core->env, HF__LIST_ENTRY(node, struct hf__entry, place));
+    }
+    hf__list_remove(&operation->place);
+    hf__env_free(core->env, operation);
+}
