@@ -88,6 +88,7 @@ static int make(struct hf__core *core, struct hf__name *name, const struct hf__t
         return HF_ENOMEM;
     claim->core = core;
     claim->name = name;
+    name->claim_count++;
     claim->answer.status = HF_PENDING;
     claim->bell = &claim->answer.wake;
     hf__list_init(&claim->place);
@@ -399,6 +400,8 @@ void hf__claim_free(struct hf_claim *claim)
     assert(hf__list_empty(&claim->place));
     assert(!claim->grant);
 
+    claim->name->claim_count--;
+    hf__names_settle(claim->core, claim->name);
     hf__events_drop(&claim->note);
     hf__list_remove(&claim->member);
     if (claim->terms.owner.kind == HF_OWNER_NAMED) {

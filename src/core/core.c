@@ -89,7 +89,7 @@ static void hear(struct hf__core *core, struct hf__reply *reply, size_t store, u
     if (!turn)
         return;
     if (hf__driver_count(&core->driver, &turn->ballot, store, reply))
-        hf__turn_hear(turn, reply, now_ns);
+        hf__hear_reply(turn, reply, now_ns);
 }
 
 /* All waiting turns at once, so that an engine can ask about all of them in one request. */
@@ -218,4 +218,15 @@ bool hf__core_idle(const struct hf__core *core)
             return false;
     }
     return true;
+}
+
+void hf__core_forsake(struct hf__core *core)
+{
+    for (size_t i = 0; i < core->turn_count; i++) {
+        struct hf_grant *leaver = core->turns[i]->leaver;
+
+        core->turns[i]->leaver = NULL;
+        if (leaver)
+            hf__hold_answer(leaver, HF_EUNKNOWN);
+    }
 }

@@ -29,6 +29,7 @@
 #define HF__WAITERS_MAX    65536u   /* per name and per client                      */
 #define HF__GRANTS_MAX     1048576u /* per client                                   */
 #define HF__NAMES_KEPT     65536u   /* names whose last fence is remembered         */
+#define HF__RENEWALS       3u       /* in one lease                                 */
 #define HF__HAND_ON_MAX    32u      /* local hand-offs within one turn              */
 #define HF__OWNER_BYTES    1025u    /* an owner's name, with the NUL                */
 #define HF__FENCE_MAX      (1ull << 62)
@@ -114,6 +115,7 @@ struct hf_grant {
     int mode; /* as asked: shared under exclusive says shared */
     bool releasing;
     bool announces; /* RELEASED is wanted, and ends the memory */
+    bool abandoned; /* nobody wants the answer */
 };
 
 struct hf__hold {
@@ -195,6 +197,7 @@ struct hf__name {
     uint64_t hash;
     uint64_t fence_seen;
     uint32_t waiting_count;
+    uint32_t claim_count; /* that point here, pending or not */
     size_t bytes;
     char text[];
 };
@@ -250,6 +253,7 @@ struct hf__core {
     uint64_t random_state;
     uint64_t connect_ns;
     uint64_t lease_ns;
+    uint32_t required; /* HF_PROMISE_*: grants without them are refused */
     char purpose[HF__PURPOSE_BYTES];
     struct hf_client_stats stats;
     bool closing;
@@ -269,6 +273,8 @@ uint64_t hf__core_deadline(const struct hf__core *core);
 /* Cancels every claim, gives back every turn; what is not confirmed goes on until `hf__core_idle`. */
 void hf__core_close(struct hf__core *core, uint64_t now_ns);
 bool hf__core_idle(const struct hf__core *core);
+/* Whoever still waits for the answer to a release gets HF_EUNKNOWN. */
+void hf__core_forsake(struct hf__core *core);
 
 /* --- claim.c: attempts and the local queue --- */
 
@@ -292,7 +298,6 @@ struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_
 
 int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn);
 void hf__turn_ask(struct hf__turn *turn, uint64_t now_ns);
-void hf__turn_hear(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns);
 void hf__turn_due(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_refresh(struct hf__turn *turn, uint64_t now_ns);
 /* Gives it back, or undoes it, until that is confirmed. */
@@ -302,6 +307,17 @@ void hf__turn_lower(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_free(struct hf__turn *turn);
 struct hf__turn *hf__turn_find(const struct hf__core *core, uint64_t id);
 const char *hf__turn_state_name(enum hf__turn_state state);
+/* For hear.c: the only places where a state changes, a question is sent, a timer set. */
+void hf__turn_move(struct hf__turn *turn, enum hf__turn_state next);
+void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns);
+void hf__turn_set_timer(struct hf__turn *turn);
+
+/* --- hear.c: what an answer means --- */
+
+void hf__hear_reply(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns);
+/* `gone`: the store has nothing of it any more. */
+void hf__hear_loss(struct hf__turn *turn, const char *cause, bool gone, uint64_t now_ns);
+void hf__hear_leaver(struct hf__turn *turn, int status);
 
 /* --- hold.c: possession, and its loss --- */
 
@@ -317,6 +333,9 @@ bool hf__hold_valid(const struct hf__hold *hold, uint64_t now_ns);
 void hf__hold_release(struct hf_grant *grant, uint64_t now_ns);
 void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns);
 void hf__hold_downgrade(struct hf_grant *grant, uint64_t now_ns);
+/* Releases a handle that nobody has: no answer, no event. It is freed. */
+void hf__hold_abandon(struct hf_grant *grant, uint64_t now_ns);
+void hf__hold_answer(struct hf_grant *grant, int status);
 /* Frees a handle whose release has its answer. */
 void hf__hold_free_grant(struct hf_grant *grant);
 

@@ -218,7 +218,7 @@ static int give_back(struct hf_grant *grant, struct hf__turn *turn, uint64_t now
         core->stats.released++;
         return HF_OK;
     }
-    turn->leaver = grant;
+    turn->leaver = grant->abandoned ? NULL : grant;
     hf__turn_leave(turn, now_ns);
     hf__claim_serve(core, name, now_ns);
     return HF_PENDING;
@@ -269,7 +269,32 @@ void hf__hold_release(struct hf_grant *grant, uint64_t now_ns)
     status = let_go(grant, now_ns);
     grant->hold = NULL;
     if (status != HF_PENDING)
-        hf__events_answer(&grant->answer, status);
+        hf__hold_answer(grant, status);
+}
+
+void hf__hold_abandon(struct hf_grant *grant, uint64_t now_ns)
+{
+    grant->releasing = true;
+    grant->abandoned = true;
+    hf__events_drop(&grant->note);
+    let_go(grant, now_ns);
+    hf__hold_free_grant(grant);
+}
+
+/* The answer to a release: for whoever waits for it, or as the last event of the handle. */
+void hf__hold_answer(struct hf_grant *grant, int status)
+{
+    struct hf_event event = {
+        .kind = HF_EVENT_RELEASED,
+        .status = status,
+        .grant = grant,
+        .user = grant->user,
+        .cause = "",
+    };
+
+    if (grant->announces)
+        hf__events_put(grant->core, &grant->note, &event);
+    hf__events_answer(&grant->answer, status);
 }
 
 void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns)

@@ -100,7 +100,7 @@ int hf__names_get(struct hf__core *core, const char *text, size_t bytes, struct 
 
 void hf__names_settle(struct hf__core *core, struct hf__name *name)
 {
-    if (!hf__list_empty(&name->idle) || !hf__list_empty(&name->waiting) ||
+    if (name->claim_count > 0 || !hf__list_empty(&name->idle) || !hf__list_empty(&name->waiting) ||
         !hf__list_empty(&name->holds) || !hf__list_empty(&name->turns))
         return;
 

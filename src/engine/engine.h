@@ -148,6 +148,7 @@ struct hf__conn {
     const struct hf__env *env;
     enum hf__conn_state state;
     uint32_t promises;           /* of the live store; meaningful once UP                         */
+    uint64_t rescued;            /* hand-overs that a safety-net timer had to find                 */
     char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name               */
 };
 

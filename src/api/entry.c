@@ -1,0 +1,78 @@
+/* entry.c: how does a call get into a client, and when does the client's memory end?
+ *
+ * In: not NULL, not a fork's copy, then the mutex. A fork is known by a page that the kernel wipes in
+ * the child (MADV_WIPEONFORK), so that no system call is needed to find out; the child touches nothing
+ * else, because another thread may have held the mutex when it was made.
+ *
+ * Out: the client's memory ends with hf_close and the last claim or grant, whichever is later. */
+#include <assert.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "api/client.h"
+
+bool hf__entry_forked(const struct hf_client *client)
+{
+    return *(const volatile uint8_t *)client->alive != 1;
+}
+
+int hf__entry_lock(struct hf_client *client)
+{
+    if (!client)
+        return HF_EINVAL;
+    if (hf__entry_forked(client))
+        return hf__report(client, HF_EFORKED, "%s", hf__error_text(HF_EFORKED));
+    pthread_mutex_lock(&client->mutex);
+    return HF_OK;
+}
+
+void hf__entry_unlock(struct hf_client *client)
+{
+    pthread_mutex_unlock(&client->mutex);
+}
+
+static void free_grants(struct hf__core *core)
+{
+    struct hf_event event;
+    struct hf_grant *ended;
+
+    while (hf__events_take(core, &event, &ended)) {
+        if (ended)
+            hf__hold_free_grant(ended);
+    }
+}
+
+void hf__entry_free(struct hf_client *client)
+{
+    struct hf__env env;
+
+    if (!client)
+        return;
+    assert(!client->has_keeper);
+
+    if (client->core.env) {
+        free_grants(&client->core);
+        hf__core_done(&client->core);
+    }
+    if (client->event_fd >= 0)
+        close(client->event_fd);
+    if (client->leader_fd >= 0)
+        close(client->leader_fd);
+    if (client->keeper_fd >= 0)
+        close(client->keeper_fd);
+    if (client->alive)
+        munmap(client->alive, 1);
+    pthread_mutex_destroy(&client->mutex);
+    env = client->env;
+    hf__env_free(&env, client);
+    hf__env_done(&env);
+}
+
+void hf__entry_drop(struct hf_client *client)
+{
+    bool last = --client->references == 0;
+
+    pthread_mutex_unlock(&client->mutex);
+    if (last)
+        hf__entry_free(client);
+}

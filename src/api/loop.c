@@ -1,0 +1,267 @@
+/* loop.c: who waits for what, and who does the work meanwhile?
+ *
+ * A thread that needs an answer steps the core, and if the answer is not there it waits: as the leader,
+ * which polls the connections for everybody, or as a follower, which sleeps on a word until somebody
+ * rings it. The leader that has its answer promotes the oldest follower. Where the store rings the word
+ * itself (keeper_listens), all callers are followers and the keeper does the polling.
+ *
+ * The keeper is one thread per client: it polls its own lane and everything that nobody else polls,
+ * does what is due, and raises events. It blocks all signals, holds the mutex only for a step, and ends
+ * only in hf_close.
+ *
+ * What can go wrong: a wake-up that is lost: none is relied upon alone, because whoever sleeps looked
+ * at the word before it looked for news. A keeper that sleeps too long: whoever makes something due
+ * earlier kicks it. */
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/client.h"
+
+#define SPIN_PAUSES_MIN 32
+#define SPIN_PAUSES_MAX 4096
+
+static void kick(int fd)
+{
+    uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof(one)); /* full: it is awake anyway */
+
+    (void)written;
+}
+
+static void drain(int fd)
+{
+    uint64_t count;
+    ssize_t got = read(fd, &count, sizeof(count));
+
+    (void)got;
+}
+
+static void raise_events(struct hf_client *client)
+{
+    bool pending = !hf__list_empty(&client->core.notes);
+
+    if (pending == client->event_raised)
+        return;
+    client->event_raised = pending;
+    if (pending)
+        kick(client->event_fd);
+    else
+        drain(client->event_fd);
+}
+
+/* Makes sure that somebody wakes in time for what is due. */
+static void alert(struct hf_client *client)
+{
+    uint64_t deadline_ns = hf__core_deadline(&client->core);
+
+    if (client->has_keeper && deadline_ns < client->keeper_until_ns) {
+        client->keeper_until_ns = deadline_ns;
+        kick(client->keeper_fd);
+    }
+    if (client->led &&
+        (client->leader_answer->status != HF_PENDING || deadline_ns < client->leader_until_ns)) {
+        client->leader_until_ns = 0;
+        kick(client->leader_fd);
+    }
+}
+
+void hf__loop_step(struct hf_client *client)
+{
+    hf__core_step(&client->core, hf__clock_now_ns());
+    raise_events(client);
+    alert(client);
+}
+
+static void sleep_on(struct hf__pollset *set)
+{
+    uint64_t now_ns = hf__clock_now_ns();
+    uint64_t wait_ns = set->deadline_ns > now_ns ? set->deadline_ns - now_ns : 0;
+    struct timespec wait = { .tv_sec = (time_t)(wait_ns / HF__NS_PER_S),
+                             .tv_nsec = (long)(wait_ns % HF__NS_PER_S) };
+
+    ppoll(set->fds, set->count, set->deadline_ns == HF__NEVER ? NULL : &wait, NULL);
+}
+
+void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
+{
+    hf__pollset_init(set);
+    hf__driver_pollset(&client->core.driver, HF__LANE_CALL, set);
+    hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, set);
+    hf__pollset_until(set, hf__core_deadline(&client->core));
+}
+
+/* --- callers --- */
+
+static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns)
+{
+    struct hf__pollset set;
+
+    hf__pollset_init(&set);
+    hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);
+    hf__pollset_until(&set, hf__core_deadline(&client->core));
+    hf__pollset_until(&set, deadline_ns);
+    hf__pollset_add(&set, client->leader_fd, POLLIN);
+    client->led = true;
+    client->leader_answer = answer;
+    client->leader_until_ns = set.deadline_ns;
+    pthread_mutex_unlock(&client->mutex);
+    sleep_on(&set);
+    pthread_mutex_lock(&client->mutex);
+    client->led = false;
+    client->leader_answer = NULL;
+    if (set.fds[set.count - 1].revents)
+        drain(client->leader_fd);
+}
+
+static void follow(struct hf_client *client, struct hf__wake *bell, uint32_t seen,
+                   uint64_t deadline_ns)
+{
+    struct hf__follower me = { .bell = bell };
+    bool spun = false;
+    uint32_t pauses = client->spin_pauses;
+    uint64_t until_ns = hf__core_deadline(&client->core);
+
+    if (deadline_ns < until_ns)
+        until_ns = deadline_ns;
+    hf__list_init(&me.place);
+    hf__list_append(&client->followers, &me.place);
+    pthread_mutex_unlock(&client->mutex);
+    hf__wake_wait(bell, seen, until_ns, pauses, &spun);
+    pthread_mutex_lock(&client->mutex);
+    hf__list_remove(&me.place);
+
+    /* Spin longer while it helps, hardly at all while it does not. */
+    if (spun && client->spin_pauses < SPIN_PAUSES_MAX)
+        client->spin_pauses *= 2;
+    if (!spun && client->spin_pauses > SPIN_PAUSES_MIN)
+        client->spin_pauses /= 2;
+}
+
+static void promote(struct hf_client *client)
+{
+    if (client->led || hf__list_empty(&client->followers))
+        return;
+    hf__wake_ring(HF__LIST_ENTRY(client->followers.next, struct hf__follower, place)->bell);
+}
+
+bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
+                         struct hf__wake *const *bell, uint64_t deadline_ns)
+{
+    bool keeper_leads = client->has_keeper && client->core.recipe->keeper_listens;
+
+    client->callers++;
+    for (;;) {
+        struct hf__wake *word = *bell;
+        uint32_t seen = hf__wake_look(word);
+        uint64_t now_ns = hf__clock_now_ns();
+
+        hf__core_step(&client->core, now_ns);
+        raise_events(client);
+        if (answer->status != HF_PENDING || now_ns >= deadline_ns)
+            break;
+        if (word != *bell)
+            continue;
+        if (keeper_leads || client->led)
+            follow(client, word, seen, deadline_ns);
+        else
+            lead(client, answer, deadline_ns);
+    }
+    client->callers--;
+    alert(client);
+    if (!keeper_leads)
+        promote(client);
+    if (client->core.closing)
+        kick(client->keeper_fd); /* hf_close waits for us */
+    return answer->status != HF_PENDING;
+}
+
+void hf__loop_wait(struct hf_client *client, struct hf__answer *answer,
+                   struct hf__wake *const *bell)
+{
+    bool answered = hf__loop_wait_until(client, answer, bell, HF__NEVER);
+
+    assert(answered);
+    (void)answered;
+}
+
+/* --- the keeper --- */
+
+static void keep(struct hf_client *client)
+{
+    struct hf__pollset set;
+
+    hf__loop_step(client);
+    hf__pollset_init(&set);
+    hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);
+    if (client->core.recipe->keeper_listens || !client->led)
+        hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);
+    hf__pollset_until(&set, hf__core_deadline(&client->core));
+    hf__pollset_add(&set, client->keeper_fd, POLLIN);
+    client->keeper_until_ns = set.deadline_ns;
+    pthread_mutex_unlock(&client->mutex);
+    sleep_on(&set);
+    pthread_mutex_lock(&client->mutex);
+    if (set.fds[set.count - 1].revents)
+        drain(client->keeper_fd);
+}
+
+static void *run_keeper(void *argument)
+{
+    struct hf_client *client = argument;
+
+    pthread_setname_np(pthread_self(), "holdfast");
+    pthread_mutex_lock(&client->mutex);
+    while (!client->keeper_stops)
+        keep(client);
+    client->has_keeper = false;
+    pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+int hf__loop_start_keeper(struct hf_client *client)
+{
+    sigset_t all;
+    sigset_t before;
+    int failed;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    client->keeper_until_ns = 0;
+    client->has_keeper = true;
+    failed = pthread_create(&client->keeper, NULL, run_keeper, client);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!failed)
+        return HF_OK;
+    client->has_keeper = false;
+    return HF_ESYSTEM;
+}
+
+void hf__loop_stop_keeper(struct hf_client *client)
+{
+    if (!client->has_keeper)
+        return;
+    client->keeper_stops = true;
+    kick(client->keeper_fd);
+    pthread_mutex_unlock(&client->mutex);
+    pthread_join(client->keeper, NULL);
+    pthread_mutex_lock(&client->mutex);
+}
+
+void hf__loop_linger(struct hf_client *client, uint64_t deadline_ns)
+{
+    struct hf__pollset set;
+
+    hf__loop_pollset(client, &set);
+    hf__pollset_until(&set, deadline_ns);
+    hf__pollset_add(&set, client->keeper_fd, POLLIN);
+    pthread_mutex_unlock(&client->mutex);
+    sleep_on(&set);
+    pthread_mutex_lock(&client->mutex);
+    if (set.fds[set.count - 1].revents)
+        drain(client->keeper_fd);
+}
