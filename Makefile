@@ -1,0 +1,45 @@
+# The front door. The build itself is Meson's; this file only saves typing.
+#
+#   make              builds build/holdfast, build/libholdfast.so and build/libholdfast.a
+#   make demo         installs what the build needs, builds, and shows processes taking turns
+#   make check        installs what the tests need, builds, and runs every suite (<= 10 minutes)
+#   make check-fast   the suites for every commit (<= 3 minutes, no servers)
+#   make check-long   the long runs
+#   make bench        measures this machine, beside flock(2) and a bare futex
+#   make install      into PREFIX (/usr/local), under DESTDIR
+#   make clean        removes what was built
+#
+# `make demo` and `make check` each work on a Debian 12 that has only git and make.
+
+BUILDS = build build-check build-asan build-tsan build-coverage build-clang
+
+.PHONY: all demo check check-fast check-long bench install clean
+
+all: build/build.ninja
+	ninja -C build
+
+build/build.ninja:
+	@command -v meson >/dev/null || { \
+	  echo "meson is missing: 'packages/install build' installs what the build needs" >&2; \
+	  exit 1; }
+	meson setup $(if $(PREFIX),--prefix=$(PREFIX)) -Dtests=disabled build
+
+demo:
+	@packages/install build
+	@$(MAKE) --no-print-directory all
+	@examples/demo.sh build/holdfast
+
+check check-fast check-long:
+	@packages/install build check
+	@$(MAKE) --no-print-directory all
+	@test/run $@
+
+bench: all
+	build/holdfast bench
+
+install: all
+	$(if $(PREFIX),meson configure build --prefix=$(PREFIX))
+	meson install -C build $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+clean:
+	rm -rf $(BUILDS)
