@@ -36,7 +36,7 @@ HF_API int hf_acquire(hf_client *client, const char *name, const struct hf_acqui
 
     terms.blocking = true;
     pthread_mutex_lock(&client->mutex);
-    status = hf__claim_start(&client->core, name, &terms, hf__clock_now_ns(), &claim);
+    status = hf__claim_start(&client->core, name, &terms, hf__loop_now(client), &claim);
     if (status < 0) {
         hf__report_named(client, status, "acquire", name, client->core.driver.error);
         hf__entry_unlock(client);
@@ -66,7 +66,7 @@ HF_API int hf_claim_start(hf_client *client, const char *name,
         return status;
 
     pthread_mutex_lock(&client->mutex);
-    status = hf__claim_start(&client->core, name, &terms, hf__clock_now_ns(), &claim);
+    status = hf__claim_start(&client->core, name, &terms, hf__loop_now(client), &claim);
     if (status < 0) {
         hf__report_named(client, status, "claim", name, client->core.driver.error);
         hf__entry_unlock(client);
@@ -94,7 +94,7 @@ HF_API int hf_claim_wait(hf_claim *claim, int64_t wait_ms, hf_grant **out_grant)
 
     if (claim->answer.status == HF_PENDING)
         hf__loop_wait_until(client, &claim->answer, &claim->bell,
-                            hf__clock_after_ms(hf__clock_now_ns(), wait_ms));
+                            hf__clock_after_ms(hf__loop_now(client), wait_ms));
     if (claim->answer.status == HF_PENDING) {
         hf__entry_unlock(client);
         return HF_PENDING;

@@ -9,7 +9,7 @@
 #include "core/core.h"
 
 struct hf_client {
-    pthread_mutex_t mutex; /* guards everything below, and every engine call */
+    pthread_mutex_t mutex;  /* guards everything below, and every engine call */
     struct hf_client *self; /* for functions that are handed a const client */
     struct hf__env env;
     struct hf__core core;
@@ -31,6 +31,7 @@ struct hf_client {
     uint64_t keeper_until_ns; /* it sleeps at most until then */
     pthread_t keeper;
     uint32_t spin_pauses;
+    uint64_t seen_ns; /* what the clock said last */
 };
 
 /* A thread that waits, in client->followers. */
@@ -43,7 +44,10 @@ struct hf__follower {
 
 int hf__loop_start_keeper(struct hf_client *client);
 void hf__loop_stop_keeper(struct hf_client *client);
-/* With the mutex: returns, with it, when the answer is there. `bell` is where it will be rung. */
+/* With the mutex: the clock. */
+uint64_t hf__loop_now(struct hf_client *client);
+/* With the mutex, after a request at hf__loop_now: returns, with it, when the answer is there. `bell` is
+ * where it will be rung. */
 void hf__loop_wait(struct hf_client *client, struct hf__answer *answer,
                    struct hf__wake *const *bell);
 /* With the mutex: waits until `deadline_ns` for the answer; false: not yet. */

@@ -56,10 +56,7 @@ static int await(struct hf_client *client, hf_grant *grant, const char *verb)
     struct hf__wake *bell = &grant->answer.wake;
     int status;
 
-    if (grant->answer.status == HF_PENDING)
-        hf__loop_wait(client, &grant->answer, &bell);
-    else
-        hf__loop_step(client);
+    hf__loop_wait(client, &grant->answer, &bell);
     status = grant->answer.status;
     if (status < 0)
         hf__report(client, status, "%s: %s", verb, hf__error_text(status));
@@ -69,6 +66,7 @@ static int await(struct hf_client *client, hf_grant *grant, const char *verb)
 HF_API int hf_release(hf_grant *grant)
 {
     struct hf_client *client;
+    bool unlimited;
     int status;
 
     if (!grant)
@@ -78,7 +76,9 @@ HF_API int hf_release(hf_grant *grant)
     if (status < 0)
         return status;
 
-    hf__hold_release(grant, hf__clock_now_ns());
+    /* What nothing but its owner ends needs no clock to be given back. */
+    unlimited = atomic_load(&grant->hold->valid_until_ns) == HF__NEVER;
+    hf__hold_release(grant, unlimited ? client->seen_ns : hf__loop_now(client));
     if (client->closed)
         status = hf__report(client, HF_ELOST, "release: the client was closed before");
     else
@@ -123,7 +123,7 @@ HF_API int hf_grant_extend(hf_grant *grant, int64_t lease_ms)
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
-    hf__hold_extend(grant, (uint64_t)lease_ms * HF__NS_PER_MS, hf__clock_now_ns());
+    hf__hold_extend(grant, (uint64_t)lease_ms * HF__NS_PER_MS, hf__loop_now(client));
     status = await(client, grant, "extend");
     hf__entry_unlock(client);
     return status;
@@ -144,7 +144,7 @@ HF_API int hf_grant_downgrade(hf_grant *grant)
         hf__entry_unlock(client);
         return hf__report(client, HF_EUNSUPPORTED, "downgrade: this recipe has no shared mode");
     }
-    hf__hold_downgrade(grant, hf__clock_now_ns());
+    hf__hold_downgrade(grant, hf__loop_now(client));
     status = await(client, grant, "downgrade");
     hf__entry_unlock(client);
     return status;

@@ -70,9 +70,15 @@ static void alert(struct hf_client *client)
     }
 }
 
+uint64_t hf__loop_now(struct hf_client *client)
+{
+    client->seen_ns = hf__clock_now_ns();
+    return client->seen_ns;
+}
+
 void hf__loop_step(struct hf_client *client)
 {
-    hf__core_step(&client->core, hf__clock_now_ns());
+    hf__core_step(&client->core, hf__loop_now(client));
     raise_events(client);
     alert(client);
 }
@@ -153,12 +159,12 @@ bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
                          struct hf__wake *const *bell, uint64_t deadline_ns)
 {
     bool keeper_leads = client->has_keeper && client->core.recipe->keeper_listens;
+    uint64_t now_ns = client->seen_ns; /* the request was made just now */
 
     client->callers++;
-    for (;;) {
+    for (;; now_ns = hf__loop_now(client)) {
         struct hf__wake *word = *bell;
         uint32_t seen = hf__wake_look(word);
-        uint64_t now_ns = hf__clock_now_ns();
 
         hf__core_step(&client->core, now_ns);
         raise_events(client);

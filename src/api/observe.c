@@ -128,7 +128,7 @@ HF_API int hf_client_list(hf_client *client, const char *glob,
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
-    status = hf__operation_list(&client->core, glob, hf__clock_now_ns(), &operation);
+    status = hf__operation_list(&client->core, glob, hf__loop_now(client), &operation);
     if (status < 0) {
         hf__report_named(client, status, "list", glob ? glob : "*", client->core.driver.error);
         hf__entry_unlock(client);
@@ -160,7 +160,7 @@ HF_API int hf_client_break(hf_client *client, const char *name, uint64_t fence)
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
-    status = hf__operation_break(&client->core, name, fence, hf__clock_now_ns(), &operation);
+    status = hf__operation_break(&client->core, name, fence, hf__loop_now(client), &operation);
     if (status < 0) {
         hf__report_named(client, status, "break", name, client->core.driver.error);
     } else {

@@ -58,9 +58,10 @@ static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t 
     claim->terms = *terms;
     claim->terms.owner.name = NULL;
     if (terms->owner.kind == HF_OWNER_NAMED) {
-        claim->terms.owner.name = hf__env_copy_text(core->env, terms->owner.name);
-        if (!claim->terms.owner.name)
+        claim->owner_name = hf__env_copy_text(core->env, terms->owner.name);
+        if (!claim->owner_name)
             return HF_ENOMEM;
+        claim->terms.owner.name = claim->owner_name;
     }
     claim->terms.purpose = core->purpose;
     if (terms->purpose && strcmp(terms->purpose, core->purpose) != 0) {
@@ -78,23 +79,46 @@ static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t 
     return HF_OK;
 }
 
+static struct hf_claim *take_claim(struct hf__core *core)
+{
+    struct hf_claim *claim;
+
+    if (hf__list_empty(&core->free_claims)) {
+        claim = hf__env_new(core->env, sizeof(*claim));
+        if (!claim)
+            return NULL;
+        claim->core = core;
+        hf__list_init(&claim->place);
+        hf__list_init(&claim->member);
+        hf__list_init(&claim->note.place);
+        hf__heap_node_init(&claim->timer);
+        return claim;
+    }
+    claim = HF__LIST_ENTRY(core->free_claims.next, struct hf_claim, place);
+    hf__list_remove(&claim->place);
+    core->free_claim_count--;
+    return claim;
+}
+
 static int make(struct hf__core *core, struct hf__name *name, const struct hf__terms *terms,
                 uint64_t now_ns, struct hf_claim **out_claim)
 {
-    struct hf_claim *claim = hf__env_new(core->env, sizeof(*claim));
+    struct hf_claim *claim = take_claim(core);
     int status;
 
     if (!claim)
         return HF_ENOMEM;
-    claim->core = core;
     claim->name = name;
     name->claim_count++;
     claim->answer.status = HF_PENDING;
     claim->bell = &claim->answer.wake;
-    hf__list_init(&claim->place);
-    hf__list_init(&claim->member);
-    hf__list_init(&claim->note.place);
-    hf__heap_node_init(&claim->timer);
+    claim->turn = NULL;
+    claim->tries = 0;
+    claim->heard_busy = false;
+    claim->perhaps_done = false;
+    claim->holder.pid = 0;
+    claim->holder.purpose[0] = '\0';
+    claim->error[0] = '\0';
     status = fill(claim, terms, now_ns);
     if (status == HF_OK)
         status = hf__heap_reserve(&core->claim_timers, (size_t)core->stats.waiting + 1);
@@ -395,21 +419,22 @@ void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
 
 void hf__claim_free(struct hf_claim *claim)
 {
-    const struct hf__env *env = claim->core->env;
+    struct hf__core *core = claim->core;
 
     assert(hf__list_empty(&claim->place));
     assert(!claim->grant);
 
     claim->name->claim_count--;
-    hf__names_settle(claim->core, claim->name);
+    hf__names_settle(core, claim->name);
     hf__events_drop(&claim->note);
     hf__list_remove(&claim->member);
-    if (claim->terms.owner.kind == HF_OWNER_NAMED) {
-        union {
-            const char *borrowed;
-            char *owned;
-        } name = { claim->terms.owner.name };
-        hf__env_free(env, name.owned);
+    if (claim->terms.owner.kind == HF_OWNER_NAMED)
+        hf__env_free(core->env, claim->owner_name);
+    claim->owner_name = NULL;
+    if (core->free_claim_count >= HF__SPARES_MAX) {
+        hf__env_free(core->env, claim);
+        return;
     }
-    hf__env_free(env, claim);
+    hf__list_prepend(&core->free_claims, &claim->place);
+    core->free_claim_count++;
 }

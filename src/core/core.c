@@ -26,6 +26,8 @@ int hf__core_init(struct hf__core *core, const struct hf__env *env,
     hf__list_init(&core->waiting_turns);
     hf__list_init(&core->idle_names);
     hf__list_init(&core->free_holds);
+    hf__list_init(&core->free_claims);
+    hf__list_init(&core->free_grants);
     hf__heap_init(&core->turn_timers, env);
     hf__heap_init(&core->claim_timers, env);
     hf__env_random(env, &core->hash_seed, sizeof(core->hash_seed));
@@ -68,6 +70,14 @@ void hf__core_done(struct hf__core *core)
     HF__LIST_FOR(hold, &core->free_holds)
     {
         hf__env_free(core->env, HF__LIST_ENTRY(hold, struct hf__hold, place));
+    }
+    HF__LIST_FOR(claim, &core->free_claims)
+    {
+        hf__env_free(core->env, HF__LIST_ENTRY(claim, struct hf_claim, place));
+    }
+    HF__LIST_FOR(grant, &core->free_grants)
+    {
+        hf__env_free(core->env, HF__LIST_ENTRY(grant, struct hf_grant, place));
     }
     for (size_t i = 0; i < core->turn_count; i++)
         hf__env_free(core->env, core->turns[i]);

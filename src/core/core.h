@@ -29,6 +29,7 @@
 #define HF__WAITERS_MAX    65536u   /* per name and per client                      */
 #define HF__GRANTS_MAX     1048576u /* per client                                   */
 #define HF__NAMES_KEPT     65536u   /* names whose last fence is remembered         */
+#define HF__SPARES_MAX     256u     /* claims and grants kept for the next acquire  */
 #define HF__RENEWALS       3u       /* in one lease                                 */
 #define HF__HAND_ON_MAX    32u      /* local hand-offs within one turn              */
 #define HF__OWNER_BYTES    1025u    /* an owner's name, with the NUL                */
@@ -48,7 +49,7 @@ struct hf__hold;
 struct hf__owner {
     int kind; /* enum hf_owner */
     uint64_t thread;
-    const char *name; /* borrowed in requests, owned by a hold or claim */
+    const char *name;
 };
 
 /* An answer that somebody may wait for: HF_PENDING, then final. */
@@ -88,8 +89,9 @@ struct hf_claim {
     struct hf__answer answer;
     struct hf__wake *bell; /* where to wait: answer.wake, or the store's own word */
     struct hf__heap_node timer;
-    struct hf__terms terms; /* with owned copies of the texts */
-    uint64_t number;        /* order of arrival in this client */
+    struct hf__terms terms; /* with its own copies of the texts */
+    char *owner_name;
+    uint64_t number; /* order of arrival in this client */
     uint64_t wait_until_ns;
     uint64_t reach_until_ns; /* by when the store must have answered once */
     uint64_t retry_at_ns;    /* HF__NEVER, or when a refused claim asks with a new turn */
@@ -97,7 +99,6 @@ struct hf_claim {
     uint32_t ahead;
     bool heard_busy;   /* an answer said that others hold it */
     bool perhaps_done; /* a question was left without an answer */
-    bool orphaned;     /* its client is closed */
     struct hf__holder holder;
     struct hf__note note;
     char purpose[HF__PURPOSE_BYTES];
@@ -122,8 +123,9 @@ struct hf__hold {
     struct hf__list place; /* in name->holds */
     struct hf__list grants;
     struct hf__name *name;
-    struct hf__turn *turn;  /* NULL: lost, and the store has nothing of it any more */
-    struct hf__owner owner; /* with an owned copy of the name */
+    struct hf__turn *turn; /* NULL: lost, and the store has nothing of it any more */
+    struct hf__owner owner;
+    char *owner_name;
     uint32_t grant_count;
     int mode;
     uint64_t fence;
@@ -248,6 +250,10 @@ struct hf__core {
     size_t turn_count;
     struct hf__turn *free_turns;
     struct hf__list free_holds;
+    struct hf__list free_claims; /* a few, so that an acquire need not allocate */
+    struct hf__list free_grants;
+    uint32_t free_claim_count;
+    uint32_t free_grant_count;
     uint64_t next_number;
     uint64_t refresh_at_ns;
     uint64_t random_state;

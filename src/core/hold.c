@@ -47,21 +47,40 @@ void hf__hold_set_validity(struct hf__hold *hold, uint64_t valid_until_ns)
 
 /* --- birth --- */
 
+static struct hf_grant *take_grant(struct hf__core *core)
+{
+    struct hf_grant *grant;
+
+    if (hf__list_empty(&core->free_grants)) {
+        grant = hf__env_new(core->env, sizeof(*grant));
+        if (!grant)
+            return NULL;
+        grant->core = core;
+        hf__list_init(&grant->place);
+        hf__list_init(&grant->note.place);
+        return grant;
+    }
+    grant = HF__LIST_ENTRY(core->free_grants.next, struct hf_grant, place);
+    hf__list_remove(&grant->place);
+    core->free_grant_count--;
+    return grant;
+}
+
 static struct hf_grant *new_grant(struct hf__core *core, struct hf__hold *hold,
                                   const struct hf_claim *claim)
 {
-    struct hf_grant *grant = hf__env_new(core->env, sizeof(*grant));
+    struct hf_grant *grant = take_grant(core);
 
     if (!grant)
         return NULL;
-    grant->core = core;
+    grant->releasing = false;
+    grant->announces = false;
+    grant->abandoned = false;
     grant->client = claim->client;
     grant->hold = hold;
     grant->user = claim->terms.user;
     grant->mode = claim->terms.mode;
     grant->answer.status = HF_PENDING;
-    hf__list_init(&grant->place);
-    hf__list_init(&grant->note.place);
     hf__list_append(&hold->grants, &grant->place);
     hold->grant_count++;
     core->stats.held++;
@@ -119,7 +138,9 @@ int hf__hold_new(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns,
     hold->name = claim->name;
     hold->turn = turn;
     hold->owner = claim->terms.owner;
-    claim->terms.owner.kind = HF_OWNER_NONE; /* the text is the hold's from now on */
+    hold->owner_name = claim->owner_name; /* the text is the hold's from now on */
+    claim->owner_name = NULL;
+    claim->terms.owner.kind = HF_OWNER_NONE;
     hold->mode = claim->terms.mode;
     hold->fence = turn->fence;
     hold->lost_cause = NULL;
@@ -178,14 +199,10 @@ static void free_hold(struct hf__core *core, struct hf__hold *hold)
     assert(hold->grant_count == 0 && !hold->turn);
 
     hf__list_remove(&hold->place);
-    if (hold->owner.kind == HF_OWNER_NAMED) {
-        union {
-            const char *borrowed;
-            char *owned;
-        } name = { hold->owner.name };
-        hf__env_free(core->env, name.owned);
-    }
-    hold->owner = (struct hf__owner){ .kind = HF_OWNER_NONE };
+    if (hold->owner_name)
+        hf__env_free(core->env, hold->owner_name);
+    hold->owner_name = NULL;
+    hold->owner.kind = HF_OWNER_NONE;
     hf__names_settle(core, hold->name);
     hf__list_append(&core->free_holds, &hold->place);
 }
@@ -333,8 +350,15 @@ void hf__hold_downgrade(struct hf_grant *grant, uint64_t now_ns)
 
 void hf__hold_free_grant(struct hf_grant *grant)
 {
+    struct hf__core *core = grant->core;
+
     assert(hf__list_empty(&grant->place));
 
     hf__events_drop(&grant->note);
-    hf__env_free(grant->core->env, grant);
+    if (core->free_grant_count >= HF__SPARES_MAX) {
+        hf__env_free(core->env, grant);
+        return;
+    }
+    hf__list_prepend(&core->free_grants, &grant->place);
+    core->free_grant_count++;
 }
