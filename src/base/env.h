@@ -38,7 +38,7 @@ void hf__env_trace_line(const struct hf__env *env, const char *format, ...)
 /* Ownership on one visible line: HF__CLEANUP(x_freep) on a local, HF__TAKE(local) at the end. */
 #define HF__CLEANUP(function) __attribute__((cleanup(function)))
 #define HF__TAKE(pointer)                                                                          \
-    ({                                                                                             \
+    __extension__({                                                                                \
         __typeof__(pointer) hf__taken = (pointer);                                                 \
         (pointer) = NULL;                                                                          \
         hf__taken;                                                                                 \
