@@ -5,6 +5,8 @@
  *         CHECK(grant_count == 0);
  *         CHECK_EQUAL(status, HF_ELOST);
  *         CHECK_TEXT(error, "no such lock");
+ *         if (...)
+ *             fail_msg("lock %d was lost", number);         cmocka's own
  *     }
  *
  * That is all: a test enters itself into the list of its program, and check.c has the main() that
