@@ -68,20 +68,20 @@ while read -r uri release component; do
 done <<<"$sources" >"$directory/base/etc/apt/sources.list"
 cp /etc/resolv.conf "$directory/base/etc/resolv.conf"
 
+targets=("$@")
+((${#targets[@]})) || targets=(demo check)
 failed=0
-for target in "${@:-demo check}"; do
-    for one in $target; do
-        root=$directory/$one
-        cp -a "$directory/base" "$root"
-        git clone --quiet "file://$repository" "$root/root/holdfast"
-        echo "== make $one, at $(git -C "$root/root/holdfast" log -1 --format='%h %s')"
-        if unshare --mount --pid --fork --kill-child "$self" --inside "$root" "$one"; then
-            echo "== make $one: fine on a fresh Debian 12, $SECONDS s so far"
-        else
-            echo "== make $one: FAILED on a fresh Debian 12"
-            failed=1
-        fi
-        rm -rf --one-file-system "$root"
-    done
+for target in "${targets[@]}"; do
+    root=$directory/$target
+    cp -a "$directory/base" "$root"
+    git clone --quiet "file://$repository" "$root/root/holdfast"
+    echo "== make $target, at $(git -C "$root/root/holdfast" log -1 --format='%h %s')"
+    if unshare --mount --pid --fork --kill-child "$self" --inside "$root" "$target"; then
+        echo "== make $target: fine on a fresh Debian 12, $SECONDS s so far"
+    else
+        echo "== make $target: FAILED on a fresh Debian 12"
+        failed=1
+    fi
+    rm -rf --one-file-system "$root"
 done
 exit "$failed"
