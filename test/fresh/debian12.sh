@@ -31,7 +31,7 @@ if [[ ${1:-} == --inside ]]; then # in the namespaces; $2 is the chroot, $3 the 
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-dumb}" \
-        chroot "$root" /bin/bash -c "cd /root/holdfast && exec make $3"
+        chroot "$root" /bin/bash -c "cd /srv/holdfast && exec make $3"
 fi
 
 if ((EUID != 0)); then
@@ -74,8 +74,8 @@ failed=0
 for target in "${targets[@]}"; do
     root=$directory/$target
     cp -a "$directory/base" "$root"
-    git clone --quiet "file://$repository" "$root/root/holdfast"
-    echo "== make $target, at $(git -C "$root/root/holdfast" log -1 --format='%h %s')"
+    git clone --quiet "file://$repository" "$root/srv/holdfast"
+    echo "== make $target, at $(git -C "$root/srv/holdfast" log -1 --format='%h %s')"
     if unshare --mount --pid --fork --kill-child "$self" --inside "$root" "$target"; then
         echo "== make $target: fine on a fresh Debian 12, $SECONDS s so far"
     else
