@@ -11,7 +11,7 @@
 #
 # `make demo` and `make check` each work on a Debian 12 that has only git and make.
 
-BUILDS = build build-check build-asan build-tsan build-coverage build-clang
+BUILDS = build build-check build-asan build-tsan build-coverage build-clang build-fuzz
 
 .PHONY: all demo check check-fast check-long bench install clean
 

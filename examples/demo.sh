@@ -84,7 +84,11 @@ until_true() {
     done
 }
 
-waiting_is() { [[ $("$holdfast" show printer --json 2>/dev/null | grep -o '"waiting": *true' | wc -l) -ge $1 ]]; }
+waiting_is() {
+    local shown
+    shown=$("$holdfast" show printer --json 2>/dev/null | grep -o '"waiting": *true' | wc -l)
+    ((shown >= $1))
+}
 
 echo "One lock, 'printer', in $DEMO_DIR/locks. Nobody coordinates but holdfast."
 echo

@@ -13,7 +13,8 @@
  *
  * Check, mark and write happen under flock(2), which makes them one step; it is held for
  * microseconds by whoever guards the file, and has nothing to do with who holds the lock. The mark
- * is durable before the text is written: a crash between the two refuses too much, never too little.
+ * is durable before the text is written: a crash between the two refuses too much, never too
+ * little.
  *
  * The program plays both sides: a first holder is overtaken while it sleeps, and writes all the
  * same. Exit status: 0 if exactly that write was refused. */

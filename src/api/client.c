@@ -174,6 +174,7 @@ HF_API int hf_open(const char *text, const struct hf_open_options *given, hf_cli
     if (status < 0)
         return status;
     status = new_client(&options, &client);
+    assert(status < 0 || client);
     if (status == HF_OK)
         status = choose(&client->core, &url);
     if (status == HF_OK)

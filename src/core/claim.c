@@ -178,6 +178,7 @@ int hf__claim_start(struct hf__core *core, const char *text, const struct hf__te
         hf__names_settle(core, name);
         return status;
     }
+    assert(claim);
 
     if (terms->owner.kind != HF_OWNER_NONE)
         outer = hf__hold_find(name, &terms->owner);

@@ -285,7 +285,7 @@ void hf__core_forsake(struct hf__core *core);
 /* --- claim.c: attempts and the local queue --- */
 
 /* HF_OK: the claim is started, perhaps answered already; the caller must hf__core_step. */
-int hf__claim_start(struct hf__core *core, const char *name, const struct hf__terms *terms,
+int hf__claim_start(struct hf__core *core, const char *text, const struct hf__terms *terms,
                     uint64_t now_ns, struct hf_claim **out_claim);
 void hf__claim_cancel(struct hf_claim *claim, uint64_t now_ns);
 /* Frees a claim that has its answer and whose grant was fetched. */

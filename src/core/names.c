@@ -83,7 +83,8 @@ int hf__names_get(struct hf__core *core, const char *text, size_t bytes, struct 
 
     if (core->bucket_count > 0)
         name = core->buckets[hash & (core->bucket_count - 1)];
-    while (name && (name->hash != hash || name->bytes != bytes || memcmp(name->text, text, bytes)))
+    while (name &&
+           (name->hash != hash || name->bytes != bytes || memcmp(name->text, text, bytes) != 0))
         name = name->chain;
 
     if (!name) {
