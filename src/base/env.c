@@ -8,7 +8,8 @@
  *
  * What can go wrong: no memory is HF_ENOMEM, a kernel without random numbers is HF_ESYSTEM, both at
  * init. The first block is drawn there, so a later refusal would be a broken kernel: then we stop,
- * for an id that repeats is two holders. A fork would repeat the block: the child makes its own env. */
+ * for an id that repeats is two holders. A fork would repeat the block: the child makes an env of
+ * its own. */
 #include "base/env.h"
 
 #include <assert.h>

@@ -17,7 +17,9 @@ struct hf__env {
 };
 
 /* The real world: calloc, the kernel's random numbers (drawn in blocks, which must be renewed after
- * fork by making a new env), no trace. hf__env_done releases what init took. */
+ * fork by making a new env), no trace. hf__env_done releases what init took: random_context must be
+ * the one that init made. Memory may be asked for by any thread; random numbers only by one at a
+ * time. HF_ENOMEM; HF_ESYSTEM: the kernel gives no random numbers. */
 int hf__env_init(struct hf__env *env);
 void hf__env_done(struct hf__env *env);
 

@@ -10,7 +10,8 @@
 int hf__error_set(char error[HF__ERROR_BYTES], int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "HF_EBUSY" and "held by others": from the one list of statuses. Unknown: "HF_?" and "unknown status". */
+/* "HF_EBUSY" and "held by others": from the one list of statuses. Unknown: "HF_?" and "unknown
+ * status". */
 const char *hf__error_name(int status);
 const char *hf__error_text(int status);
 

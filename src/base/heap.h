@@ -25,7 +25,8 @@ struct hf__heap {
 void hf__heap_init(struct hf__heap *heap, const struct hf__env *env);
 void hf__heap_done(struct hf__heap *heap);
 void hf__heap_node_init(struct hf__heap_node *node);
-/* Makes sure that `count` nodes fit, so that setting a timer later cannot fail: HF_OK or HF_ENOMEM. */
+/* Makes sure that `count` nodes fit, so that setting a timer later cannot fail: HF_OK or
+ * HF_ENOMEM. */
 int hf__heap_reserve(struct hf__heap *heap, size_t count);
 /* Adds the node, or moves it. Room must have been reserved. HF__NEVER takes it out. */
 void hf__heap_set(struct hf__heap *heap, struct hf__heap_node *node, uint64_t at_ns);

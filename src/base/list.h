@@ -1,4 +1,5 @@
-/* list.h: an intrusive, circular, doubly linked list. A node that is in no list points at itself. */
+/* list.h: an intrusive, circular, doubly linked list. A node that is in no list points at
+ * itself. */
 #ifndef HF_BASE_LIST_H
 #define HF_BASE_LIST_H
 

@@ -2,9 +2,9 @@
  *
  * Names are anybody's bytes; stores have their own ideas about slashes, case, blanks, controls and
  * length. So a name is written as it is only where no store can misread it; else in hex; else, when
- * that would be too long, as its SHA-256. The first byte tells which: a plain form never begins with
- * a tilde, so no two names share a form (up to collisions of SHA-256, against which the store keeps
- * the full name and compares).
+ * that would be too long, as its SHA-256. The first byte tells which: a plain form never begins
+ * with a tilde, so no two names share a form (up to collisions of SHA-256, against which the store
+ * keeps the full name and compares).
  *
  * What comes back from a store may be anybody's: only what hf__name_encode writes is decoded.
  *
@@ -200,8 +200,8 @@ static struct element read_element(const char *glob)
     };
 }
 
-/* A star first takes nothing; when the rest does not fit, the last star takes one byte more. Earlier
- * stars need no second try: what follows them has been found as early as it can be. */
+/* A star first takes nothing; when the rest does not fit, the last star takes one byte more.
+ * Earlier stars need no second try: what follows them has been found as early as it can be. */
 bool hf__name_matches(const char *glob, const char *name, size_t name_bytes)
 {
     const char *after_star = NULL;

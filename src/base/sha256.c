@@ -14,7 +14,8 @@
 #define LENGTH_BYTES 8
 #define ROUNDS       64
 
-/* Section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+/* Section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64
+ * primes. */
 /* clang-format off */
 static const uint32_t K[ROUNDS] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

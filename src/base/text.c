@@ -150,8 +150,8 @@ static uint64_t measure_fraction(const char *digits, size_t count)
     return fraction;
 }
 
-/* Rounds up to the next millisecond, so that a short time does not become none at all: 0 often means
- * "do not wait" or "the default". */
+/* Rounds up to the next millisecond, so that a short time does not become none at all: 0 often
+ * means "do not wait" or "the default". */
 bool hf__text_to_duration_ms(const char *text, int64_t *out_ms)
 {
     const char *digits = "0123456789";

@@ -1,9 +1,9 @@
 /* wake.c: how does one thread wake another, in this process or in another one?
  *
  * The sleeper looks at the word, looks for news, and finding none waits for the word to change: it
- * spins for a while, then sets the lowest bit and sleeps in the kernel (futex(2)). The ringer writes
- * its news, then adds one ring to the word and takes the bit off in the same step; only if the bit
- * was set it calls the kernel.
+ * spins for a while, then sets the lowest bit and sleeps in the kernel (futex(2)). The ringer
+ * writes its news, then adds one ring to the word and takes the bit off in the same step; only if
+ * the bit was set it calls the kernel.
  *
  * Why no ring is lost. Count and bit are one word, so all changes to it have one order. Either the
  * sleeper's bit comes before the ring: then the ringer sees it and wakes. Or the ring comes first:
@@ -54,7 +54,7 @@ static bool changed(const struct hf__wake *wake, uint32_t seen)
     return ((hf__wake_look(wake) ^ seen) & ~SLEEPER) != 0;
 }
 
-/* Without FUTEX_PRIVATE_FLAG: the word may be mapped at different addresses in several processes. */
+/* Without FUTEX_PRIVATE_FLAG: the word may be mapped by several processes, anywhere in each. */
 static long call_futex(struct hf__wake *wake, int operation, uint32_t value,
                        const struct timespec *timeout)
 {
@@ -73,7 +73,7 @@ static bool announce_sleeper(struct hf__wake *wake, uint32_t seen)
     return found == (awake | SLEEPER);
 }
 
-/* Once, until rung, interrupted or timed out. false: a signal came, so let the caller look around. */
+/* Once, until rung, interrupted or timed out. false: a signal came; let the caller look around. */
 static bool sleep_once(struct hf__wake *wake, uint32_t seen, uint64_t wait_ns)
 {
     struct timespec timeout = {

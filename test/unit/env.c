@@ -1,4 +1,4 @@
-/* env.c: does the library get memory, chance and trace from where it should, and survive refusal? */
+/* env.c: do memory, chance and trace come from where they should, and is refusal survived? */
 #include "base/env.h"
 
 #include <errno.h>

@@ -148,7 +148,7 @@ TEST(name, no_form_needs_more_than_plain_bytes_and_a_tilde)
     }
 }
 
-/* Names that differ in one thing that some store would not see, or that are forms of one another. */
+/* Names that differ in what some store would not see, or that are forms of one another. */
 TEST(name, names_that_look_alike_have_different_forms)
 {
     const char *names[] = { "a",         "A",         "a ",  " a",    "a/b",       "a//b",
@@ -165,7 +165,7 @@ TEST(name, names_that_look_alike_have_different_forms)
     }
 }
 
-/* Short names over few letters meet often; a copy with one change is the likeliest to be confused. */
+/* Short names over few letters meet often; a copy with one change is easiest to confuse. */
 static size_t change(struct dice *dice, const char *name, size_t bytes, char *out_other)
 {
     const char *letters = "~xs2e6.-/ aA";

@@ -47,8 +47,8 @@ TEST(name_hash, no_two_of_many_similar_names_collide)
     }
 }
 
-/* A table takes some of the bits, low or high: with 1.5 names to a bucket, a fair hash leaves e^-1.5
- * = 22.3 % of the buckets empty. */
+/* A table takes some of the bits, low or high: with 1.5 names to a bucket, a fair hash leaves
+ * e^-1.5 = 22.3 % of the buckets empty. */
 TEST(name_hash, names_spread_evenly_over_a_table)
 {
     static bool taken[BUCKETS];

@@ -179,7 +179,7 @@ static void ignore(int number)
     (void)number;
 }
 
-/* Without SA_RESTART. The signal may come before the thread sleeps, so it is sent until it works. */
+/* Without SA_RESTART. The signal may come before the thread sleeps: it is sent until it works. */
 TEST(wake, a_signal_ends_the_wait_early_and_is_no_news)
 {
     struct sleeper sleeper = { .deadline_ns = HF__NEVER };
