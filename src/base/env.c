@@ -1,8 +1,8 @@
 /* env.c: where do memory and random numbers come from, and where does the trace go?
  *
- * Memory is calloc's. Random numbers are the kernel's, drawn 4 KiB at a time, because a claim needs
- * 16 bytes of them and must not pay a system call; what was handed out is wiped at once, so that no
- * id can be read from memory after its use. The random source belongs to whoever owns the env: it
+ * Memory is calloc's. Random numbers come from the kernel, as a key for each 4 KiB of ChaCha8,
+ * because a claim needs 16 bytes and must not pay a system call, nor the kernel's price for each byte;
+ * what was handed out is wiped at once, so that no id can be read from memory after its use. The random source belongs to whoever owns the env: it
  * has no lock of its own. A trace line is cut at LINE_BYTES, and its control bytes become question
  * marks: it may hold a lock's name, and names are anybody's bytes.
  *
@@ -21,9 +21,15 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/chacha.h"
 #include "holdfast/holdfast.h"
 
+static_assert(4096 % (HF__CHACHA_LANES * HF__CHACHA_BLOCK_BYTES) == 0, "whole calls fill a block");
+
 #define BLOCK_BYTES 4096
+#define KEY_WORDS   8
+#define ROUNDS      8
+#define EIGHT_BYTES (HF__CHACHA_LANES * HF__CHACHA_BLOCK_BYTES)
 #define LINE_BYTES  1024
 
 struct random_source {
@@ -44,18 +50,34 @@ static void release(void *context, void *memory)
 }
 
 /* A signal may cut the answer short: go on where it stopped. */
-static bool draw(struct random_source *source)
+static bool draw_key(uint32_t out_key[KEY_WORDS])
 {
+    uint8_t bytes[KEY_WORDS * sizeof(uint32_t)];
     size_t filled = 0;
 
-    while (filled < BLOCK_BYTES) {
-        ssize_t drawn = getrandom(source->block + filled, BLOCK_BYTES - filled, 0);
+    while (filled < sizeof(bytes)) {
+        ssize_t drawn = getrandom(bytes + filled, sizeof(bytes) - filled, 0);
 
         if (drawn < 0 && errno != EINTR)
             return false;
         if (drawn > 0)
             filled += (size_t)drawn;
     }
+    memcpy(out_key, bytes, sizeof(bytes));
+    explicit_bzero(bytes, sizeof(bytes));
+    return true;
+}
+
+static bool draw(struct random_source *source)
+{
+    uint32_t key[KEY_WORDS];
+    static const uint32_t nonce[3];
+
+    if (!draw_key(key))
+        return false;
+    for (uint32_t done = 0; done < BLOCK_BYTES; done += EIGHT_BYTES)
+        hf__chacha_eight(key, nonce, done / HF__CHACHA_BLOCK_BYTES, ROUNDS, source->block + done);
+    explicit_bzero(key, sizeof(key));
     source->used = 0;
     return true;
 }
