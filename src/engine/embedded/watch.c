@@ -1,0 +1,599 @@
+/* watch.c: what happened to our claims?
+ *
+ * Everybody in a line watches whoever is directly ahead of him, and nobody else: so a death wakes
+ * exactly one. Waiters always do; holders (readers, several of them) only while somebody waits. Whoever
+ * takes a node out of a line rings the one behind it, because that one must watch somebody else now.
+ *
+ * Why nobody is forgotten. A grant is committed before it is told, so its giver may die in between. But
+ * the giver is either the one ahead himself, whom the next one still watches (a watch ends only when
+ * its owner has looked at the line again); or it is a third one who found the one ahead dead or
+ * expired, which the next one notices as well, by the same watch or by its own timer. Whoever notices a
+ * death looks at the line under its guard, which finishes what the dead one had begun, and rings all
+ * those that hold without having seen it. A reader who sees that he was let in looks at the line too,
+ * so a crowd of readers lets itself in, even if the one who began died in the middle.
+ *
+ * On top of that, a safety net looks once a second. Whatever it finds that no ring had told is counted
+ * (rescued); it looks twice, because a ring may be on its way. */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/embedded/death.h"
+#include "engine/embedded/embedded.h"
+
+#define LOOKS_MAX  (2 * HF__SESSIONS_MAX)
+#define EVENTS_MAX 64
+
+/* --- who is ahead --- */
+
+void hf__watch_stop(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    (void)conn;
+    if (stake->watch) {
+        assert(stake->watch->needed > 0);
+        stake->watch->needed--;
+    }
+    stake->watch = NULL;
+    stake->watched = HF__OWNER_NONE;
+}
+
+int hf__watch_ahead(struct hf__line *line, struct hf__stake *stake, const struct hf__node *node)
+{
+    struct hf__embedded *conn = line->conn;
+    bool holding = node->state == HF__NODE_HOLDING;
+    bool is_first_waiter = !holding;
+
+    stake->ahead = line->owner;
+    stake->ends_ns = holding ? node->ends_ns : 0;
+    if (node->previous != 0) {
+        struct hf__node before;
+        int status = hf__line_member(line, node->previous, &before);
+
+        if (status < 0)
+            return status;
+        is_first_waiter = !holding && before.state == HF__NODE_HOLDING;
+        stake->ahead = before.owner;
+        if (before.state == HF__NODE_HOLDING && before.ends_ns != 0 &&
+            (stake->ends_ns == 0 || before.ends_ns < stake->ends_ns))
+            stake->ends_ns = before.ends_ns;
+    }
+    if (holding && !hf__line_crowded(line))
+        stake->ahead = HF__OWNER_NONE;
+    if (stake->ends_ns != 0)
+        hf__embedded_due(conn, stake->ends_ns);
+    if (conn->net_ns == HF__NEVER) {
+        conn->net_ns = conn->now_ns + HF__NET_NS;
+        hf__embedded_due(conn, conn->net_ns);
+    }
+    return is_first_waiter ? hf__line_alert(line, false) : HF_OK;
+}
+
+int hf__watch_start(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    struct hf__peer *peer = NULL;
+    int dead = 0;
+
+    if (stake->ahead == stake->watched && stake->ahead != HF__OWNER_NONE &&
+        (stake->watch || hf__session_is_ours(conn, stake->ahead)))
+        return hf__session_gone(conn, stake->ahead) > 0;
+
+    hf__watch_stop(conn, stake);
+    if (stake->ahead != HF__OWNER_NONE)
+        dead = hf__peer_watch(conn, stake->ahead, &peer);
+    if (dead > 0)
+        return 1;
+    stake->watched = stake->ahead;
+    stake->watch = peer;
+    if (peer)
+        peer->needed++;
+    hf__table_store(&hf__table_node(&conn->table, stake->node)->watching, stake->ahead);
+    return 0;
+}
+
+int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead)
+{
+    struct hf__line line;
+    int status = hf__line_enter(conn, lock, &line);
+
+    if (status == HF__LINE_STALE)
+        return HF_OK;
+    if (status < 0)
+        return status;
+    status = hf__line_reap(&line, dead);
+    if (status == HF_OK)
+        status = hf__line_settle(&line, conn->now_ns);
+    if (status == HF_OK)
+        status = hf__line_alert(&line, true);
+    if (status < 0)
+        return hf__line_fail(&line, status);
+    hf__sweep_add(conn, dead);
+    return hf__line_leave(&line);
+}
+
+/* 1: somebody ahead is dead: look once more. */
+static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+{
+    struct hf__line line;
+    struct hf__node node;
+    int status = hf__line_enter(conn, stake->lock, &line);
+
+    if (status != HF_OK)
+        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+    status = hf__line_settle(&line, conn->now_ns);
+    if (status == HF_OK && death)
+        status = hf__line_alert(&line, true);
+    if (status == HF_OK)
+        status = hf__line_member(&line, stake->node, &node);
+    stake->ahead = HF__OWNER_NONE;
+    if (status == HF_OK && (node.state == HF__NODE_WAITING || node.state == HF__NODE_HOLDING))
+        status = hf__watch_ahead(&line, stake, &node);
+    if (status < 0)
+        return hf__line_fail(&line, status);
+    status = hf__line_leave(&line);
+    if (status < 0)
+        return status;
+    return hf__watch_start(conn, stake);
+}
+
+int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+{
+    int status = 1;
+
+    assert(stake->node != 0);
+
+    for (uint32_t i = 0; i < LOOKS_MAX; i++) {
+        status = look_once(conn, stake, death);
+        if (status <= 0)
+            return status;
+        death = true;
+        status = hf__watch_mend(conn, stake->lock, stake->ahead);
+        if (status < 0)
+            return status;
+    }
+    return hf__table_damaged(conn, "a line");
+}
+
+bool hf__watch_crowded(const struct hf__embedded *conn, const struct hf__stake *stake)
+{
+    const struct hf__table *table = &conn->table;
+    const uint64_t *word = &hf__table_lock(table, stake->lock)->line;
+    struct hf__node node;
+    uint32_t first;
+    uint32_t last;
+
+    if (!hf__seal_unpair(&table->seal, hf__table_place(table, word), hf__table_load(word), &first,
+                         &last) ||
+        last == 0 || last > table->rooms[HF__REGION_NODES])
+        return false;
+    return hf__node_peek(conn, last, &node) && node.state == HF__NODE_WAITING;
+}
+
+/* --- one stake --- */
+
+void hf__watch_hold(struct hf__embedded *conn, struct hf__stake *stake, const struct hf__node *node)
+{
+    stake->waiting = false;
+    stake->suspected = false;
+    stake->fence = node->fence;
+    stake->ends_ns = node->ends_ns;
+    hf__table_store(&hf__table_node(&conn->table, node->index)->seen_fence, node->fence);
+    hf__list_remove(&stake->place);
+    hf__list_append(&conn->holding, &stake->place);
+    if (node->ends_ns != 0)
+        hf__embedded_due(conn, node->ends_ns);
+    if (conn->net_ns == HF__NEVER) {
+        conn->net_ns = conn->now_ns + HF__NET_NS;
+        hf__embedded_due(conn, conn->net_ns);
+    }
+}
+
+/* Let in by somebody else. A lease counts from now, when we learn of it. */
+static int win(struct hf__embedded *conn, struct hf__stake *stake, struct hf__node *node)
+{
+    struct hf__line line;
+    int status;
+
+    if (stake->ends) {
+        status = hf__line_enter(conn, stake->lock, &line);
+        if (status != HF_OK)
+            return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        status = hf__line_member(&line, stake->node, node);
+        if (status < 0)
+            return hf__line_fail(&line, status);
+        if (node->state == HF__NODE_HOLDING && !node->broken) {
+            node->ends_ns = conn->now_ns + node->lease_ns;
+            hf__node_write(conn, node);
+        }
+        status = hf__line_leave(&line);
+        if (status < 0 || node->state != HF__NODE_HOLDING)
+            return status;
+    }
+    hf__watch_hold(conn, stake, node);
+    if (stake->shared)
+        return hf__watch_look(conn, stake, false);
+    hf__watch_stop(conn, stake);
+    return HF_OK;
+}
+
+/* Our node, as it is now; under the guard if it is being changed. */
+static int read_own(struct hf__embedded *conn, struct hf__stake *stake, struct hf__node *out_node)
+{
+    struct hf__line line;
+    int status;
+
+    if (!hf__node_peek(conn, stake->node, out_node)) {
+        status = hf__line_enter(conn, stake->lock, &line);
+        if (status != HF_OK)
+            return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        status = hf__line_member(&line, stake->node, out_node);
+        if (status < 0)
+            return hf__line_fail(&line, status);
+        status = hf__line_leave(&line);
+        if (status < 0)
+            return status;
+    }
+    if (out_node->owner != conn->owner || out_node->lock != stake->lock)
+        return hf__table_damaged(conn, "a place in a line");
+    return HF_OK;
+}
+
+/* Put out by others. The guard is taken once, so that no journal writes to the node any more. */
+static int bury(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    int status = hf__guard_take(conn, stake->lock % HF__LOCK_GUARDS);
+
+    if (status == HF_OK)
+        status = hf__guard_give(conn);
+    if (status == HF_OK)
+        hf__keep_drop(conn, stake);
+    return status;
+}
+
+static int refresh_node(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause)
+{
+    struct hf__node node;
+    int status = read_own(conn, stake, &node);
+
+    if (status < 0)
+        return status;
+    if (stake->waiting && node.state == HF__NODE_HOLDING && !node.broken) {
+        status = win(conn, stake, &node);
+        if (status < 0)
+            return status;
+    }
+    if (node.state == HF__NODE_ENDED || node.state == HF__NODE_IDLE) {
+        *out_cause = hf__keep_cause(&node);
+        return bury(conn, stake);
+    }
+    if (!node.broken)
+        return 1;
+
+    /* Told first; then, without a grace, it leaves. With one it leaves when its user does, or late. */
+    *out_cause = "broken";
+    if (!stake->cause) {
+        stake->cause = "broken";
+        stake->waiting = false;
+        stake->ends_ns = node.ends_ns;
+        hf__embedded_due(conn, node.ends_ns);
+        hf__list_remove(&stake->place);
+        hf__list_append(node.grace_ns == 0 ? &conn->leaving : &conn->holding, &stake->place);
+    }
+    return 0;
+}
+
+/* Held without a node: is it still ours, or did somebody give us a node to break it? */
+static int refresh_fast(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause)
+{
+    struct hf__word word;
+    struct hf__line line;
+    struct hf__node node;
+    int status;
+    int found;
+
+    /* Inflated: somebody may be about to break it, so what the word says now is not enough. */
+    if (hf__line_peek(conn, stake->lock, &word) && word.low == stake->word.low &&
+        word.high == stake->word.high)
+        return 1;
+    status = hf__line_enter(conn, stake->lock, &line);
+    if (status != HF_OK)
+        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+    if (line.owner == conn->owner && line.fence == stake->fence)
+        return hf__line_leave(&line) < 0 ? HF_EINTEGRITY : 1;
+    found = hf__keep_adopted(&line, stake, &node);
+    if (found < 0)
+        return hf__line_fail(&line, found);
+    status = hf__line_leave(&line);
+    if (status < 0)
+        return status;
+    if (found == 0) {
+        *out_cause = "broken"; /* and put out meanwhile; the node is found when we close */
+        hf__keep_drop(conn, stake);
+        return 0;
+    }
+    stake->node = node.index;
+    hf__watch_hold(conn, stake, &node);
+    return refresh_node(conn, stake, out_cause);
+}
+
+int hf__watch_refresh(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause)
+{
+    if (stake->node == 0)
+        return refresh_fast(conn, stake, out_cause);
+    return refresh_node(conn, stake, out_cause);
+}
+
+/* --- news --- */
+
+int hf__watch_check(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    struct hf__ticket ticket = stake->ticket;
+    bool was_waiting = stake->waiting;
+    bool was_told = stake->cause != NULL;
+    const char *cause = NULL;
+    int status = hf__answers_reserve(conn, 1);
+
+    if (status < 0)
+        return status;
+    ticket.kind = HF__REQUEST_NONE;
+    ticket.sent_ns = conn->now_ns;
+    status = hf__watch_refresh(conn, stake, &cause);
+    if (status < 0)
+        return status;
+    if (status == 0 && !was_told)
+        hf__keep_answer_gone(conn, &ticket, false, cause);
+    if (status > 0 && was_waiting && !stake->waiting)
+        hf__keep_answer_granted(conn, stake, &ticket, hf__watch_crowded(conn, stake));
+    return HF_OK;
+}
+
+static int check_if_changed(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    const struct hf__node_cell *cell = hf__table_node(&conn->table, stake->node);
+    uint32_t notice = __atomic_load_n(&cell->notice, __ATOMIC_ACQUIRE);
+    uint64_t state = hf__table_load(&cell->state);
+    bool was_waiting = stake->waiting;
+    uint32_t noticed = stake->seen_notice;
+    int status;
+
+    if (notice == noticed && state == stake->seen_state)
+        return HF_OK;
+    stake->seen_notice = notice;
+    stake->seen_state = state;
+    if (notice != noticed && (!was_waiting || (state & 3u) == HF__NODE_WAITING)) {
+        status = hf__watch_look(conn, stake, false);
+        if (status < 0)
+            return status;
+    }
+    return hf__watch_check(conn, stake);
+}
+
+static int check_list(struct hf__embedded *conn, struct hf__list *list)
+{
+    HF__LIST_FOR(place, list)
+    {
+        struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
+        int status = stake->node ? check_if_changed(conn, stake) : hf__watch_check(conn, stake);
+
+        if (status < 0)
+            return status;
+    }
+    return HF_OK;
+}
+
+int hf__watch_news(struct hf__embedded *conn)
+{
+    uint64_t news = __atomic_load_n(&conn->session->news, __ATOMIC_SEQ_CST);
+    uint64_t holding_news;
+    uint64_t fast_news;
+    int status;
+
+    if (news == conn->news_seen)
+        return HF_OK;
+    holding_news = __atomic_load_n(&conn->session->holding_news, __ATOMIC_SEQ_CST);
+    fast_news = __atomic_load_n(&conn->session->fast_news, __ATOMIC_SEQ_CST);
+    status = check_list(conn, &conn->waiting);
+    if (status == HF_OK && holding_news != conn->holding_news_seen)
+        status = check_list(conn, &conn->holding);
+    if (status == HF_OK && fast_news != conn->fast_news_seen)
+        status = check_list(conn, &conn->fast);
+    if (status < 0)
+        return status;
+    conn->news_seen = news;
+    conn->holding_news_seen = holding_news;
+    conn->fast_news_seen = fast_news;
+    return HF_OK;
+}
+
+/* Those that were told last time: the caller knows by now, so the next one may come in. */
+int hf__watch_leaving(struct hf__embedded *conn)
+{
+    HF__LIST_FOR(place, &conn->leaving)
+    {
+        struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
+        const char *cause;
+        int status = hf__keep_leave(conn, stake, &cause);
+
+        if (status < 0)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* --- deaths --- */
+
+static int mourn_in(struct hf__embedded *conn, struct hf__list *list, uint32_t owner)
+{
+    HF__LIST_FOR(place, list)
+    {
+        struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
+        int status;
+
+        if (stake->watched != owner)
+            continue;
+        status = hf__watch_look(conn, stake, true);
+        if (status == HF_OK)
+            status = hf__watch_check(conn, stake);
+        if (status < 0)
+            return status;
+    }
+    return HF_OK;
+}
+
+static int mourn(struct hf__embedded *conn, uint32_t owner)
+{
+    struct hf__peer *peer;
+    int status = mourn_in(conn, &conn->waiting, owner);
+
+    if (status == HF_OK)
+        status = mourn_in(conn, &conn->holding, owner);
+    hf__sweep_add(conn, owner);
+    peer = hf__peer_find(conn, owner);
+    if (peer && peer->needed == 0)
+        hf__peer_forget(conn, peer);
+    else if (peer)
+        hf__peer_poll(conn, peer); /* we could not finish: come back */
+    return status;
+}
+
+/* A pidfd says that a process has ended. */
+static int heed(struct hf__embedded *conn, struct hf__peer *peer)
+{
+    uint32_t owner = peer->owner;
+    int64_t pid = peer->pid;
+    int dead;
+
+    if (owner == HF__OWNER_NONE || peer->pid_fd < 0)
+        return HF_OK; /* an event of before */
+    dead = hf__peer_check(conn, peer);
+    if (dead > 0)
+        return mourn(conn, owner);
+    if (peer->pid_fd >= 0 && peer->pid == pid)
+        hf__peer_poll(conn, peer); /* ended, and yet its lock is there: look again soon */
+    return HF_OK;
+}
+
+static void drain_bell(struct hf__embedded *conn)
+{
+    char bytes[256];
+    ssize_t got = read(conn->bell_fd, bytes, sizeof(bytes));
+
+    (void)got; /* what it says stands in the table */
+}
+
+int hf__watch_events(struct hf__embedded *conn)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(conn->epoll_fd, events, EVENTS_MAX, 0);
+    int status = HF_OK;
+
+    if (count < 0 && errno != EINTR)
+        return hf__error_set(conn->base.error, HF_ESYSTEM,
+                             "epoll_wait: descriptor closed by the program?");
+    for (int i = 0; i < count && status == HF_OK; i++) {
+        uint32_t which = events[i].data.u32;
+
+        if (which == 0)
+            drain_bell(conn);
+        else if (which <= conn->peers_most)
+            status = heed(conn, &conn->peers[which - 1]);
+    }
+    return status;
+}
+
+/* --- time --- */
+
+static int poll_in(struct hf__embedded *conn, struct hf__list *list, uint32_t *out_count)
+{
+    HF__LIST_FOR(place, list)
+    {
+        struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
+        int status;
+
+        if (stake->watched == HF__OWNER_NONE || stake->watch ||
+            hf__session_is_ours(conn, stake->watched))
+            continue;
+        (*out_count)++;
+        status = hf__watch_look(conn, stake, false);
+        if (status == HF_OK)
+            status = hf__watch_check(conn, stake);
+        if (status < 0)
+            return status;
+    }
+    return HF_OK;
+}
+
+/* Those that cannot be watched. */
+static int poll_peers(struct hf__embedded *conn)
+{
+    uint32_t count = 0;
+    int status = HF_OK;
+
+    for (uint32_t i = 0; i < conn->peers_most && status == HF_OK; i++) {
+        struct hf__peer *peer = &conn->peers[i];
+
+        if (peer->owner == HF__OWNER_NONE || !peer->polled)
+            continue;
+        if (peer->needed == 0) {
+            hf__peer_forget(conn, peer);
+            continue;
+        }
+        count++;
+        if (hf__peer_check(conn, peer) > 0)
+            status = mourn(conn, peer->owner);
+    }
+    if (status == HF_OK)
+        status = poll_in(conn, &conn->waiting, &count);
+    if (status == HF_OK)
+        status = poll_in(conn, &conn->holding, &count);
+    conn->poll_ns = count > 0 ? conn->now_ns + HF__POLL_NS : HF__NEVER;
+    return status;
+}
+
+/* Somebody's time is over: ours, or that of the one ahead. */
+static int end_in(struct hf__embedded *conn, struct hf__list *list)
+{
+    HF__LIST_FOR(place, list)
+    {
+        struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
+        int status;
+
+        if (stake->ends_ns == 0 || stake->ends_ns > conn->now_ns)
+            continue;
+        stake->ends_ns = 0;
+        status = hf__watch_look(conn, stake, false);
+        if (status == HF_OK)
+            status = hf__watch_check(conn, stake);
+        if (status < 0)
+            return status;
+    }
+    return HF_OK;
+}
+
+static void note_ends(struct hf__embedded *conn, struct hf__list *list)
+{
+    HF__LIST_FOR(place, list)
+    {
+        const struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
+
+        if (stake->ends_ns != 0)
+            hf__embedded_due(conn, stake->ends_ns);
+    }
+}
+
+int hf__watch_timers(struct hf__embedded *conn)
+{
+    int status = end_in(conn, &conn->waiting);
+
+    if (status == HF_OK)
+        status = end_in(conn, &conn->holding);
+    if (status == HF_OK && conn->poll_ns <= conn->now_ns)
+        status = poll_peers(conn);
+    if (status == HF_OK && conn->net_ns <= conn->now_ns)
+        status = hf__net_look(conn);
+
+    conn->due_ns = conn->poll_ns < conn->net_ns ? conn->poll_ns : conn->net_ns;
+    note_ends(conn, &conn->waiting);
+    note_ends(conn, &conn->holding);
+    return status;
+}
