@@ -156,14 +156,16 @@ static uint64_t fold(uint64_t x, uint64_t y)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The multipliers are odd, with about as many ones as zeros: the golden ratio and the square root
- * of 2, as fractions of 2^64. */
+/* Eight bytes at a time; the last word has the rest, and the length in its highest byte, so that no
+ * two names are the same words. The multipliers are odd, with about as many ones as zeros: the
+ * golden ratio and the square root of 2, as fractions of 2^64. */
 uint64_t hf__name_hash(const char *name, size_t name_bytes, uint64_t seed)
 {
     const uint64_t golden = 0x9e3779b97f4a7c15;
     const uint64_t root = 0x6a09e667f3bcc909;
-    uint64_t hash = fold(seed ^ root, golden) ^ name_bytes;
-    uint64_t word = 0;
+    uint64_t last = (uint64_t)name_bytes << 56;
+    uint64_t hash = fold(seed ^ root, golden);
+    uint64_t word;
 
     assert(name || name_bytes == 0);
 
@@ -171,11 +173,10 @@ uint64_t hf__name_hash(const char *name, size_t name_bytes, uint64_t seed)
         memcpy(&word, name, sizeof(word));
         hash = fold(hash ^ word, golden) + root;
     }
-    word = 0;
     for (size_t i = 0; i < name_bytes; i++)
-        word |= (uint64_t)(uint8_t)name[i] << (8 * i);
+        last |= (uint64_t)(uint8_t)name[i] << (8 * i);
 
-    return fold(fold(hash ^ word, root) ^ seed, golden);
+    return fold(fold(hash ^ last, root) ^ seed, golden);
 }
 
 /* One element of the glob: what it asks for and how many bytes it takes. */

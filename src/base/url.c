@@ -461,20 +461,24 @@ static void show_parsed(struct writer *writer, const char *text, const struct hf
     show_to_the_end(writer, text);
 }
 
-/* Whoever forgot the @ and the host wrote the password where a port belongs: the first colon that
- * no port follows, or NULL. */
+static bool begins_port(const char *text)
+{
+    size_t digits = strspn(text, DIGITS);
+
+    return digits > 0 && digits <= PORT_DIGITS_MAX && strchr(",/?", text[digits]);
+}
+
+/* Whoever forgot the @ and the host wrote the password where a port belongs: the first colon among
+ * the servers that no port follows, or NULL. */
 static const char *find_odd_port(const char *text)
 {
     const char *start = strstr(text, "://");
-    const char *colon = start ? strchr(start + 3, ':') : NULL;
+    const char *next = start ? start + strlen("://") : "";
 
-    while (colon) {
-        size_t digits = strspn(colon + 1, DIGITS);
-        const char *next = colon + 1 + digits;
-
-        if (digits == 0 || digits > PORT_DIGITS_MAX || !strchr(",/?", *next))
-            return colon;
-        colon = strchr(next, ':');
+    while (!strchr("/?", *next)) {
+        if (*next == ':' && !begins_port(next + 1))
+            return next;
+        next += *next == '[' ? strcspn(next, "]/?") : 1;
     }
     return NULL;
 }
@@ -483,6 +487,7 @@ static void show_unparsed(struct writer *writer, const char *text)
 {
     const char *at = strrchr(text, '@');
     const char *colon = at ? NULL : find_odd_port(text);
+    const char *mark = at ? memchr(text, '?', (size_t)(at - text)) : NULL;
 
     if (colon) {
         show(writer, text, (size_t)(colon + 1 - text));
@@ -491,6 +496,8 @@ static void show_unparsed(struct writer *writer, const char *text)
     }
     if (at)
         hide(writer);
+    if (mark && memchr(mark, '=', (size_t)(at - mark)))
+        return; /* the @ may stand in a password that is an option: it goes on behind it */
     show_to_the_end(writer, at ? at : text);
 }
 
