@@ -172,7 +172,7 @@ struct hf__turn {
     uint64_t asked_ns;       /* when the question under way was sent */
     uint64_t asked_lease_ns; /* ... and the lease that it asks for */
     uint64_t heard_ns;       /* when the last answered CLAIM or INSPECT was sent */
-    uint64_t stored_ns; /* when the last request that may have moved the store's end was sent */
+    uint64_t stored_until_ns; /* the store keeps nothing of it beyond; HF__NEVER: only we end it */
     uint64_t valid_until_ns;
     uint64_t renew_at_ns;
     uint64_t fence;

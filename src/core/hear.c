@@ -331,13 +331,11 @@ static void leave_done(struct hf__turn *turn, const struct hf__reply *reply, uin
 
 static void leave_again(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
-    uint64_t over_ns = turn->stored_ns + turn->lease_ns + turn->lease_ns / 50;
-
     turn->asking = HF__REQUEST_NONE;
     if (reply->kind == HF__REPLY_UNKNOWN && turn->asked_ns < turn->valid_until_ns)
         turn->left_unanswered = true;
-    if (!passing(reply->status) || now_ns >= over_ns) {
-        hf__hear_leaver(turn, passing(reply->status) ? HF_EUNKNOWN : reply->status);
+    if (now_ns >= turn->stored_until_ns) {
+        hf__hear_leaver(turn, HF_EUNKNOWN);
         hf__turn_free(turn);
         return;
     }

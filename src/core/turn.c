@@ -133,7 +133,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->handed_on = 0;
     turn->hand_on_until = UINT64_MAX;
     turn->heard_ns = 0;
-    turn->stored_ns = 0;
+    turn->stored_until_ns = 0;
     turn->proposal = 0;
     turn->extend_lease_ns = 0;
     turn->renew_at_ns = HF__NEVER;
@@ -211,6 +211,18 @@ static uint64_t answer_by(const struct hf__turn *turn, enum hf__request_kind kin
     return by_ns;
 }
 
+/* A request that may have reached the store at any time up to its deadline. */
+static void note_stored(struct hf__turn *turn, const struct hf__request *request)
+{
+    uint64_t lease_ns = request->lease_ns + request->lease_ns / 50;
+    uint64_t until_ns = request->deadline_ns + lease_ns;
+
+    if (!turn->core->recipe->leases && !turn->ends)
+        until_ns = HF__NEVER;
+    if (until_ns > turn->stored_until_ns)
+        turn->stored_until_ns = until_ns;
+}
+
 void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns)
 {
     struct hf__core *core = turn->core;
@@ -239,7 +251,7 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
     turn->asked_lease_ns = request.lease_ns;
     turn->ask_again_ns = HF__NEVER;
     if (kind != HF__REQUEST_RELEASE)
-        turn->stored_ns = now_ns;
+        note_stored(turn, &request);
     turn->refused = hf__driver_submit(&core->driver, keeps ? HF__LANE_KEEP : HF__LANE_CALL,
                                       &request, &turn->ballot);
 }
