@@ -134,6 +134,7 @@ static int make(struct hf__core *core, struct hf__name *name, const struct hf__t
 /* Same name, same owner: nested, or an answer that waiting could not change. */
 static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
 {
+    bool shared = hold->mode == HF_SHARED || (hold->turn && hold->turn->lowered);
     int status;
 
     if (!hf__hold_valid(hold, now_ns)) {
@@ -141,7 +142,7 @@ static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
         hf__claim_finish(claim, HF_ELOST, now_ns);
         return;
     }
-    if (hold->mode == HF_SHARED && claim->terms.mode == HF_EXCLUSIVE) {
+    if (shared && claim->terms.mode == HF_EXCLUSIVE) {
         hf__error_set(claim->error, HF_EDEADLOCK,
                       "this owner holds it shared: waiting for exclusive would be for itself");
         hf__claim_finish(claim, HF_EDEADLOCK, now_ns);

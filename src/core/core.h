@@ -164,6 +164,7 @@ struct hf__turn {
     bool ends;
     bool others_wait;
     bool lowered; /* a DOWNGRADE has been asked for and not confirmed */
+    bool lowered_perhaps; /* ... and one was left without an answer */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */
@@ -316,6 +317,8 @@ const char *hf__turn_state_name(enum hf__turn_state state);
 /* For hear.c: the only places where a state changes, a question is sent, a timer set. */
 void hf__turn_move(struct hf__turn *turn, enum hf__turn_state next);
 void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns);
+/* Asks whether it is still ours, by what is to be asked anyway: extend, downgrade, or renew. */
+void hf__turn_verify(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_set_timer(struct hf__turn *turn);
 
 /* --- hear.c: what an answer means --- */

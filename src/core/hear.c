@@ -227,7 +227,7 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     turn->asking = HF__REQUEST_NONE;
     turn->tries = 0;
     if (reply->ticket.kind == HF__REQUEST_DOWNGRADE) {
-        turn->lowered = false;
+        turn->lowered = turn->lowered_perhaps = false;
         turn->mode = HF_SHARED;
         hold->mode = HF_SHARED;
     } else if (limited) {
@@ -261,6 +261,10 @@ static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t
 
     turn->asking = HF__REQUEST_NONE;
     turn->extend_lease_ns = 0;
+    if (reply->ticket.kind == HF__REQUEST_DOWNGRADE && reply->kind == HF__REPLY_UNKNOWN)
+        turn->lowered_perhaps = true; /* go on until it is confirmed */
+    else if (!turn->lowered_perhaps)
+        turn->lowered = false; /* certainly not applied: it is exclusive as before */
     if (turn->asker)
         hf__events_answer(&turn->asker->answer,
                           reply->kind == HF__REPLY_UNKNOWN ? HF_EUNKNOWN : reply->status);
@@ -395,7 +399,7 @@ static void make(struct hf__turn *turn, enum hf__move next, const struct hf__rep
         keep(turn, reply, now_ns);
         return;
     case HF__MOVE_VERIFY:
-        hf__turn_send(turn, HF__REQUEST_RENEW, now_ns);
+        hf__turn_verify(turn, now_ns);
         return;
     case HF__MOVE_CROWD:
         turn->others_wait = true;

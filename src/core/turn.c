@@ -126,6 +126,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->grace_ns = terms->grace_ns;
     turn->others_wait = false;
     turn->lowered = false;
+    turn->lowered_perhaps = false;
     turn->left_unanswered = false;
     turn->at_risk = false;
     turn->refused = HF_OK;
@@ -304,6 +305,13 @@ void hf__turn_extend(struct hf__turn *turn, uint64_t lease_ns, uint64_t now_ns)
     hf__turn_set_timer(turn);
 }
 
+void hf__turn_verify(struct hf__turn *turn, uint64_t now_ns)
+{
+    bool lowers = turn->lowered && turn->extend_lease_ns == 0;
+
+    hf__turn_send(turn, lowers ? HF__REQUEST_DOWNGRADE : HF__REQUEST_RENEW, now_ns);
+}
+
 void hf__turn_lower(struct hf__turn *turn, uint64_t now_ns)
 {
     turn->lowered = true;
@@ -327,7 +335,7 @@ static void hold_due(struct hf__turn *turn, uint64_t now_ns)
     if (now_ns < turn->renew_at_ns)
         return;
     turn->renew_at_ns = HF__NEVER;
-    hf__turn_send(turn, turn->lowered ? HF__REQUEST_DOWNGRADE : HF__REQUEST_RENEW, now_ns);
+    hf__turn_verify(turn, now_ns);
 }
 
 static void leave_due(struct hf__turn *turn, uint64_t now_ns)
