@@ -30,6 +30,7 @@ void judge_violation(struct world *world, int name, const char *format, ...)
     TRACE(world, name, "VIOLATION: %s", world->violation);
 }
 
+/* No fault has struck at that time, nor shortly before it, nor since. */
 static bool calm_since(const struct world *world, uint64_t true_ns)
 {
     return world->last_fault_ns == HF__NEVER || true_ns > world->last_fault_ns + CALM_NS;
@@ -254,7 +255,8 @@ void judge_grant(struct client *client, struct user *user, const struct attempt 
     if (hold->mode != attempt->mode)
         judge_violation(world, user->name, "client %d asked for mode %d and got %d",
                         client->index, attempt->mode, hold->mode);
-    check_fence(client, user, attempt);
+    if (hf__hold_valid(hold, client_now(client))) /* else it was lost before anybody could look */
+        check_fence(client, user, attempt);
     check_hand_on(client, user, attempt);
     check_order(client, user, attempt);
     if (attempt->appointed && attempt->confirmed)
@@ -455,7 +457,7 @@ void judge_operation(struct client *client, struct user *user, int status)
 
     if (status == HF_OK || lost || memory || closed)
         return;
-    if (silent && !calm_since(world, world->now_ns - CONNECT_NS))
+    if (silent && !world_calm(world))
         return;
     judge_violation(world, -1, "client %d: %s answers %s", client->index,
                     user->breaking ? "break" : "list", hf__error_name(status));

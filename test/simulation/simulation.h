@@ -326,6 +326,7 @@ struct user {
     bool max_hold;
     bool broken; /* the store has taken it away: no promise holds any more */
     bool downgrading;
+    bool lowered_perhaps; /* a downgrade was left without an answer */
     bool lost_told;    /* the event was fetched */
     bool risk_told;    /* AT_RISK fetched, SAFE not yet */
     bool valid_before; /* when the release was asked for */

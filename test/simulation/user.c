@@ -163,7 +163,7 @@ static void take_grant(struct client *client, struct user *user)
     user->grant_count = 1;
     user->fence = hold->fence;
     user->granted_ns = world->now_ns;
-    user->broken = user->downgrading = false;
+    user->broken = user->downgrading = user->lowered_perhaps = false;
     user->lost = user->lost_told = user->risk_told = false;
     user->state = USER_HOLDING;
     if (hold->turn)
@@ -309,6 +309,10 @@ static void look_at_asking(struct client *client, struct user *user)
         world_point(world, POINT_SHORTENED_UNKNOWN);
     if (status == HF_OK && !shared)
         user->lease_ns = user->extend_ns;
+    if (shared && status == HF_EUNKNOWN)
+        user->lowered_perhaps = true;
+    else if (shared && status != HF_OK && !user->lowered_perhaps)
+        user->mode = HF_EXCLUSIVE; /* certainly nothing happened */
     user_plan(client, user, draw_hold(world));
 }
 

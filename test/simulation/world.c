@@ -293,7 +293,8 @@ static void begin(struct world *world, uint64_t seed, int kind)
 {
     clear(world);
     world->seed = seed;
-    world->dice.state = seed * 0x9e3779b97f4a7c15 + 1;
+    world->dice.state = seed;
+    world->dice.state = dice_roll(&world->dice); /* so that no seed is the tail of another */
     world->now_ns = 0;
     world->phase = PHASE_SAFETY;
     world->last_fault_ns = HF__NEVER;
