@@ -204,6 +204,16 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
     hf__claim_win(turn->claim, turn, now_ns);
 }
 
+/* Others wait: from now on the turn is handed only to claims that are here already. The first such
+ * news counts; later ones must not let in who came in between. */
+static void crowd(struct hf__turn *turn)
+{
+    if (turn->others_wait)
+        return;
+    turn->others_wait = true;
+    turn->hand_on_until = turn->core->next_number;
+}
+
 static void note_margin(struct hf__turn *turn, uint64_t now_ns)
 {
     struct hf_client_stats *stats = &turn->core->stats;
@@ -226,6 +236,8 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         return;
     turn->asking = HF__REQUEST_NONE;
     turn->tries = 0;
+    if (reply->others_wait)
+        crowd(turn);
     if (reply->ticket.kind == HF__REQUEST_DOWNGRADE) {
         turn->lowered = turn->lowered_perhaps = false;
         turn->mode = HF_SHARED;
@@ -402,8 +414,7 @@ static void make(struct hf__turn *turn, enum hf__move next, const struct hf__rep
         hf__turn_verify(turn, now_ns);
         return;
     case HF__MOVE_CROWD:
-        turn->others_wait = true;
-        turn->hand_on_until = turn->core->next_number;
+        crowd(turn);
         return;
     case HF__MOVE_DOUBT:
         doubt(turn, reply, now_ns);
