@@ -53,7 +53,6 @@ static int check_limits(const struct hf__core *core, const struct hf__name *name
 static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t now_ns)
 {
     struct hf__core *core = claim->core;
-    uint64_t reach_ns = core->connect_ns;
 
     claim->terms = *terms;
     claim->terms.owner.name = NULL;
@@ -71,9 +70,7 @@ static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t 
     claim->number = core->next_number++;
     claim->wait_until_ns =
         terms->wait_ms == 0 ? HF__NEVER : hf__clock_after_ms(now_ns, terms->wait_ms);
-    if (terms->wait_ms > 0)
-        reach_ns = soonest(reach_ns, (uint64_t)terms->wait_ms * HF__NS_PER_MS);
-    claim->reach_until_ns = now_ns + reach_ns;
+    claim->reach_until_ns = HF__NEVER;
     claim->retry_at_ns = HF__NEVER;
     claim->ahead = HF__AHEAD_UNKNOWN;
     return HF_OK;
@@ -260,6 +257,8 @@ static void stand(struct hf_claim *claim, uint64_t now_ns)
         return;
     }
     claim->retry_at_ns = HF__NEVER;
+    if (claim->reach_until_ns == HF__NEVER) /* its first question; until now it waited here */
+        claim->reach_until_ns = soonest(now_ns + claim->core->connect_ns, claim->wait_until_ns);
     hf__claim_set_timer(claim);
     hf__turn_ask(turn, now_ns);
 }
@@ -391,12 +390,25 @@ void hf__claim_cancel(struct hf_claim *claim, uint64_t now_ns)
     hf__claim_serve(claim->core, name, now_ns);
 }
 
+/* Queued here behind a turn of this client: what that one holds, or was told, is true for all. */
+static bool is_behind_busy(const struct hf_claim *claim)
+{
+    HF__LIST_FOR(node, &claim->name->turns)
+    {
+        const struct hf__turn *turn = HF__LIST_ENTRY(node, struct hf__turn, place);
+
+        if (turn->hold || (turn->claim && turn->claim->heard_busy))
+            return true;
+    }
+    return false;
+}
+
 void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
 {
     struct hf__core *core = claim->core;
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
-    bool busy = claim->heard_busy || (waits_here && !hf__list_empty(&name->holds));
+    bool busy = claim->heard_busy || (waits_here && is_behind_busy(claim));
     bool in_flight = claim->turn && claim->turn->asking == HF__REQUEST_CLAIM;
     int silent = claim->perhaps_done || in_flight ? HF_EUNKNOWN : HF_EUNREACHABLE;
 

@@ -93,7 +93,7 @@ struct hf_claim {
     char *owner_name;
     uint64_t number; /* order of arrival in this client */
     uint64_t wait_until_ns;
-    uint64_t reach_until_ns; /* by when the store must have answered once */
+    uint64_t reach_until_ns; /* by when the store must have answered once; HF__NEVER: not asked */
     uint64_t retry_at_ns;    /* HF__NEVER, or when a refused claim asks with a new turn */
     uint32_t tries;
     uint32_t ahead;
