@@ -123,6 +123,8 @@ static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns)
 
     if (!turn->core->recipe->leases || turn->ends)
         return HF__NEVER;
+    if (third_ns < HF__NS_PER_MS) /* cut short by a maximal hold */
+        third_ns = HF__NS_PER_MS;
     /* A tenth earlier or later, so that the renewals of many clients spread out. */
     return hf__retry_after(sent_ns + third_ns - third_ns / 10, 0, third_ns / 5, third_ns / 5,
                            &turn->core->random_state) -
@@ -163,6 +165,16 @@ static void refuse_promise(struct hf__turn *turn, uint64_t now_ns)
     hf__claim_finish(claim, HF_EPROMISE, now_ns);
 }
 
+/* Others wait: from now on the turn is handed only to claims that are here already. The first such
+ * news counts; later ones must not let in who came in between. */
+static void crowd(struct hf__turn *turn)
+{
+    if (turn->others_wait)
+        return;
+    turn->others_wait = true;
+    turn->hand_on_until = turn->core->next_number;
+}
+
 /* It is ours, by the store. Believed only if enough of it is left by our own clock: an answer that
  * lay in a buffer while we were stopped, or an appointment that came late, is confirmed first. */
 static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
@@ -184,6 +196,8 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
         refuse_promise(turn, now_ns);
         return;
     }
+    if (reply->others_wait)
+        crowd(turn);
     turn->valid_until_ns = limited ? hf__validity_until(sent_ns, lease_ns) : HF__NEVER;
     if (limited && now_ns >= turn->valid_until_ns && turn->ends) {
         repose(turn, reply, now_ns); /* over before it began */
@@ -195,23 +209,11 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
         return;
     }
     turn->fence = fence;
-    turn->others_wait = reply->others_wait;
-    turn->hand_on_until = reply->others_wait ? turn->core->next_number : UINT64_MAX;
     turn->renew_at_ns = reply->appointed ? now_ns : draw_renewal(turn, sent_ns);
     if (fence > turn->name->fence_seen)
         turn->name->fence_seen = fence;
     hf__turn_move(turn, HF__TURN_HELD);
     hf__claim_win(turn->claim, turn, now_ns);
-}
-
-/* Others wait: from now on the turn is handed only to claims that are here already. The first such
- * news counts; later ones must not let in who came in between. */
-static void crowd(struct hf__turn *turn)
-{
-    if (turn->others_wait)
-        return;
-    turn->others_wait = true;
-    turn->hand_on_until = turn->core->next_number;
 }
 
 static void note_margin(struct hf__turn *turn, uint64_t now_ns)
@@ -249,8 +251,10 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         if (turn->extend_lease_ns > 0 || until_ns > turn->valid_until_ns)
             turn->valid_until_ns = until_ns;
     }
-    if (turn->extend_lease_ns > 0)
+    if (turn->extend_lease_ns > 0) {
         atomic_store(&hold->lease_ns, turn->extend_lease_ns);
+        turn->lease_ns = turn->extend_lease_ns; /* renewals keep to it */
+    }
     turn->extend_lease_ns = 0;
     turn->renew_at_ns = draw_renewal(turn, reply->ticket.sent_ns);
     if (turn->lowered)

@@ -298,8 +298,17 @@ void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns)
     hf__turn_set_timer(turn);
 }
 
+/* The store may move the end in as soon as this is sent, whether we hear of it or not: from now on
+ * no more than that is believed. */
 void hf__turn_extend(struct hf__turn *turn, uint64_t lease_ns, uint64_t now_ns)
 {
+    bool limited = turn->core->recipe->leases || turn->ends;
+    uint64_t until_ns = hf__validity_until(now_ns, lease_ns);
+
+    if (limited && until_ns < turn->valid_until_ns) {
+        turn->valid_until_ns = until_ns;
+        hf__hold_set_validity(turn->hold, until_ns);
+    }
     turn->extend_lease_ns = lease_ns;
     hf__turn_send(turn, HF__REQUEST_RENEW, now_ns);
     hf__turn_set_timer(turn);
