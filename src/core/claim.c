@@ -192,12 +192,14 @@ int hf__claim_start(struct hf__core *core, const char *text, const struct hf__te
 
 /* --- the local queue --- */
 
-/* From exclusive to exclusive, never from or to a fixed lease, and not against the rules of waiting
+/* From exclusive to exclusive, never from or to a fixed lease, only with the grace that the store was
+ * told (it must wait for this holder as long as for the first), and not against the rules of waiting
  * in line: at most 32 in a turn, and once others wait only to claims that came before that news. */
 static bool fits(const struct hf__turn *turn, const struct hf_claim *claim)
 {
     return turn->core->recipe->hands_on && turn->mode == HF_EXCLUSIVE && !turn->ends &&
-           !turn->lowered && claim->terms.mode == HF_EXCLUSIVE && !claim->terms.fixed_lease;
+           !turn->lowered && claim->terms.mode == HF_EXCLUSIVE && !claim->terms.fixed_lease &&
+           claim->terms.grace_ns == turn->grace_ns;
 }
 
 struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_ns)

@@ -213,7 +213,6 @@ static void hand_on(struct hf__turn *turn, struct hf_claim *next, uint64_t now_n
     turn->handed_on++;
     turn->fence++;
     turn->lease_ns = next->terms.lease_ns;
-    turn->grace_ns = next->terms.grace_ns;
     turn->core->stats.handed_on++;
     if (turn->fence > turn->name->fence_seen)
         turn->name->fence_seen = turn->fence;
