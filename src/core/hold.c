@@ -267,6 +267,7 @@ static int let_go(struct hf_grant *grant, uint64_t now_ns)
         if (turn->state != HF__TURN_LOST)
             turn->renew_at_ns = HF__NEVER;
         hf__turn_leave(turn, now_ns);
+        hf__claim_serve(core, hold->name, now_ns);
     }
     free_hold(core, hold);
     grant->hold = NULL;
