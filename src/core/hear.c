@@ -175,6 +175,13 @@ static void crowd(struct hf__turn *turn)
     turn->hand_on_until = turn->core->next_number;
 }
 
+/* A fixed lease is had in full: who was appointed has only what is left of its deadline. */
+static bool is_partial(const struct hf__turn *turn, const struct hf__reply *reply)
+{
+    return turn->core->recipe->leases && (reply->ticket.kind == HF__REQUEST_NONE ||
+                                          reply->ticket.kind == HF__REQUEST_INSPECT);
+}
+
 /* It is ours, by the store. Believed only if enough of it is left by our own clock: an answer that
  * lay in a buffer while we were stopped, or an appointment that came late, is confirmed first. */
 static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
@@ -199,17 +206,18 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
     if (reply->others_wait)
         crowd(turn);
     turn->valid_until_ns = limited ? hf__validity_until(sent_ns, lease_ns) : HF__NEVER;
-    if (limited && now_ns >= turn->valid_until_ns && turn->ends) {
-        repose(turn, reply, now_ns); /* over before it began */
-        return;
-    }
-    if (limited && !turn->ends && turn->valid_until_ns < now_ns + lease_ns / 2) {
-        turn->fence = fence;
+    turn->fence = fence;
+    if (turn->ends ? is_partial(turn, reply) : turn->valid_until_ns < now_ns + lease_ns / 2) {
         hf__turn_send(turn, HF__REQUEST_RENEW, now_ns);
         return;
     }
-    turn->fence = fence;
-    turn->renew_at_ns = reply->appointed ? now_ns : draw_renewal(turn, sent_ns);
+    if (now_ns >= turn->valid_until_ns) {
+        repose(turn, reply, now_ns); /* a fixed lease that is over before it began */
+        return;
+    }
+    turn->renew_at_ns = draw_renewal(turn, sent_ns);
+    if (reply->appointed && turn->renew_at_ns != HF__NEVER)
+        turn->renew_at_ns = now_ns;
     if (fence > turn->name->fence_seen)
         turn->name->fence_seen = fence;
     hf__turn_move(turn, HF__TURN_HELD);
