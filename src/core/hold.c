@@ -218,7 +218,9 @@ static void hand_on(struct hf__turn *turn, struct hf_claim *next, uint64_t now_n
         turn->name->fence_seen = turn->fence;
     hf__trace(turn->core->env, "%s: handed on (turn %llx)", turn->name->text,
               (unsigned long long)turn->id);
+    turn->at_risk = false; /* whom that was told is gone */
     hf__claim_win(next, turn, now_ns);
+    hf__turn_set_timer(turn); /* its own maximal hold */
 }
 
 static int give_back(struct hf_grant *grant, struct hf__turn *turn, uint64_t now_ns)
