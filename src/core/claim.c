@@ -112,6 +112,7 @@ static int make(struct hf__core *core, struct hf__name *name, const struct hf__t
     claim->turn = NULL;
     claim->tries = 0;
     claim->heard_busy = false;
+    claim->heard_here = false;
     claim->perhaps_done = false;
     claim->holder.pid = 0;
     claim->holder.purpose[0] = '\0';
@@ -249,6 +250,25 @@ static void refuse_try(struct hf_claim *claim, uint64_t now_ns)
     hf__claim_finish(claim, HF_EBUSY, now_ns);
 }
 
+/* A turn of this client holds it, or was told that others do: true for all who queue behind it. */
+static bool is_busy(const struct hf__name *name)
+{
+    HF__LIST_FOR(node, &name->turns)
+    {
+        const struct hf__turn *turn = HF__LIST_ENTRY(node, struct hf__turn, place);
+
+        if (turn->hold || (turn->claim && turn->claim->heard_busy))
+            return true;
+    }
+    return false;
+}
+
+/* The same has become true while it was queued. */
+static bool was_behind_busy(const struct hf_claim *claim)
+{
+    return claim->number < claim->name->busy_before;
+}
+
 static void stand(struct hf_claim *claim, uint64_t now_ns)
 {
     struct hf__turn *turn;
@@ -259,10 +279,17 @@ static void stand(struct hf_claim *claim, uint64_t now_ns)
         return;
     }
     claim->retry_at_ns = HF__NEVER;
+    claim->heard_here = claim->heard_here || was_behind_busy(claim);
     if (claim->reach_until_ns == HF__NEVER) /* its first question; until now it waited here */
         claim->reach_until_ns = soonest(now_ns + claim->core->connect_ns, claim->wait_until_ns);
     hf__claim_set_timer(claim);
     hf__turn_ask(turn, now_ns);
+}
+
+static void queue_here(struct hf_claim *claim)
+{
+    claim->heard_here = claim->heard_here || is_busy(claim->name);
+    hf__claim_set_timer(claim);
 }
 
 void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_ns)
@@ -284,7 +311,7 @@ void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_
         else if (claim->terms.wait_ms == 0)
             refuse_try(claim, now_ns);
         else
-            hf__claim_set_timer(claim);
+            queue_here(claim);
         if (!core->recipe->hands_on)
             blocked = false;
     }
@@ -374,6 +401,7 @@ void hf__claim_win(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_n
 
     claim->turn = NULL;
     turn->claim = NULL;
+    turn->name->busy_before = claim->core->next_number;
     if (status < 0) {
         hf__error_set(claim->error, status, "out of memory");
         hf__turn_leave(turn, now_ns);
@@ -392,25 +420,13 @@ void hf__claim_cancel(struct hf_claim *claim, uint64_t now_ns)
     hf__claim_serve(claim->core, name, now_ns);
 }
 
-/* Queued here behind a turn of this client: what that one holds, or was told, is true for all. */
-static bool is_behind_busy(const struct hf_claim *claim)
-{
-    HF__LIST_FOR(node, &claim->name->turns)
-    {
-        const struct hf__turn *turn = HF__LIST_ENTRY(node, struct hf__turn, place);
-
-        if (turn->hold || (turn->claim && turn->claim->heard_busy))
-            return true;
-    }
-    return false;
-}
-
 void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
 {
     struct hf__core *core = claim->core;
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
-    bool busy = claim->heard_busy || (waits_here && is_behind_busy(claim));
+    bool busy =
+        claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
     bool in_flight = claim->turn && claim->turn->asking == HF__REQUEST_CLAIM;
     int silent = claim->perhaps_done || in_flight ? HF_EUNKNOWN : HF_EUNREACHABLE;
 

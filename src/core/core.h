@@ -98,6 +98,7 @@ struct hf_claim {
     uint32_t tries;
     uint32_t ahead;
     bool heard_busy;   /* an answer said that others hold it */
+    bool heard_here;   /* ... to a claim of this client that it was queued behind */
     bool perhaps_done; /* a question was left without an answer */
     struct hf__holder holder;
     struct hf__note note;
@@ -199,6 +200,7 @@ struct hf__name {
     struct hf__list turns;
     uint64_t hash;
     uint64_t fence_seen;
+    uint64_t busy_before; /* claims with a smaller number were here when it was found to be held */
     uint32_t waiting_count;
     uint32_t claim_count; /* that point here, pending or not */
     size_t bytes;

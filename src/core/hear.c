@@ -64,6 +64,7 @@ static void note_busy(struct hf__turn *turn, const struct hf__reply *reply)
     if (reply->ticket.kind != HF__REQUEST_NONE)
         turn->heard_ns = reply->ticket.sent_ns;
     claim->heard_busy = true;
+    turn->name->busy_before = turn->core->next_number;
     claim->perhaps_done = false;
     claim->ahead = reply->ahead;
     if (reply->holder)
