@@ -53,7 +53,6 @@ static int check_limits(const struct hf__core *core, const struct hf__name *name
 static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t now_ns)
 {
     struct hf__core *core = claim->core;
-    uint64_t reach_ns = core->connect_ns;
 
     claim->terms = *terms;
     claim->terms.owner.name = NULL;
@@ -71,9 +70,7 @@ static int fill(struct hf_claim *claim, const struct hf__terms *terms, uint64_t 
     claim->number = core->next_number++;
     claim->wait_until_ns =
         terms->wait_ms == 0 ? HF__NEVER : hf__clock_after_ms(now_ns, terms->wait_ms);
-    if (terms->wait_ms > 0)
-        reach_ns = soonest(reach_ns, (uint64_t)terms->wait_ms * HF__NS_PER_MS);
-    claim->reach_until_ns = now_ns + reach_ns;
+    claim->reach_until_ns = HF__NEVER;
     claim->retry_at_ns = HF__NEVER;
     claim->ahead = HF__AHEAD_UNKNOWN;
     return HF_OK;
@@ -115,6 +112,7 @@ static int make(struct hf__core *core, struct hf__name *name, const struct hf__t
     claim->turn = NULL;
     claim->tries = 0;
     claim->heard_busy = false;
+    claim->heard_here = false;
     claim->perhaps_done = false;
     claim->holder.pid = 0;
     claim->holder.purpose[0] = '\0';
@@ -134,6 +132,7 @@ static int make(struct hf__core *core, struct hf__name *name, const struct hf__t
 /* Same name, same owner: nested, or an answer that waiting could not change. */
 static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
 {
+    bool shared = hold->mode == HF_SHARED || (hold->turn && hold->turn->lowered);
     int status;
 
     if (!hf__hold_valid(hold, now_ns)) {
@@ -141,7 +140,7 @@ static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
         hf__claim_finish(claim, HF_ELOST, now_ns);
         return;
     }
-    if (hold->mode == HF_SHARED && claim->terms.mode == HF_EXCLUSIVE) {
+    if (shared && claim->terms.mode == HF_EXCLUSIVE) {
         hf__error_set(claim->error, HF_EDEADLOCK,
                       "this owner holds it shared: waiting for exclusive would be for itself");
         hf__claim_finish(claim, HF_EDEADLOCK, now_ns);
@@ -195,12 +194,14 @@ int hf__claim_start(struct hf__core *core, const char *text, const struct hf__te
 
 /* --- the local queue --- */
 
-/* From exclusive to exclusive, never from or to a fixed lease, and not against the rules of waiting
+/* From exclusive to exclusive, never from or to a fixed lease, only with the grace that the store was
+ * told (it must wait for this holder as long as for the first), and not against the rules of waiting
  * in line: at most 32 in a turn, and once others wait only to claims that came before that news. */
 static bool fits(const struct hf__turn *turn, const struct hf_claim *claim)
 {
     return turn->core->recipe->hands_on && turn->mode == HF_EXCLUSIVE && !turn->ends &&
-           !turn->lowered && claim->terms.mode == HF_EXCLUSIVE && !claim->terms.fixed_lease;
+           !turn->lowered && claim->terms.mode == HF_EXCLUSIVE && !claim->terms.fixed_lease &&
+           claim->terms.grace_ns == turn->grace_ns;
 }
 
 struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_ns)
@@ -250,6 +251,25 @@ static void refuse_try(struct hf_claim *claim, uint64_t now_ns)
     hf__claim_finish(claim, HF_EBUSY, now_ns);
 }
 
+/* A turn of this client holds it, or was told that others do: true for all who queue behind it. */
+static bool is_busy(const struct hf__name *name)
+{
+    HF__LIST_FOR(node, &name->turns)
+    {
+        const struct hf__turn *turn = HF__LIST_ENTRY(node, struct hf__turn, place);
+
+        if (turn->hold || (turn->claim && turn->claim->heard_busy))
+            return true;
+    }
+    return false;
+}
+
+/* The same has become true while it was queued. */
+static bool was_behind_busy(const struct hf_claim *claim)
+{
+    return claim->number < claim->name->busy_before;
+}
+
 static void stand(struct hf_claim *claim, uint64_t now_ns)
 {
     struct hf__turn *turn;
@@ -260,8 +280,17 @@ static void stand(struct hf_claim *claim, uint64_t now_ns)
         return;
     }
     claim->retry_at_ns = HF__NEVER;
+    claim->heard_here = claim->heard_here || was_behind_busy(claim);
+    if (claim->reach_until_ns == HF__NEVER) /* its first question; until now it waited here */
+        claim->reach_until_ns = soonest(now_ns + claim->core->connect_ns, claim->wait_until_ns);
     hf__claim_set_timer(claim);
     hf__turn_ask(turn, now_ns);
+}
+
+static void queue_here(struct hf_claim *claim)
+{
+    claim->heard_here = claim->heard_here || is_busy(claim->name);
+    hf__claim_set_timer(claim);
 }
 
 void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_ns)
@@ -283,7 +312,7 @@ void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_
         else if (claim->terms.wait_ms == 0)
             refuse_try(claim, now_ns);
         else
-            hf__claim_set_timer(claim);
+            queue_here(claim);
         if (!core->recipe->hands_on)
             blocked = false;
     }
@@ -373,6 +402,7 @@ void hf__claim_win(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_n
 
     claim->turn = NULL;
     turn->claim = NULL;
+    turn->name->busy_before = claim->core->next_number;
     if (status < 0) {
         hf__error_set(claim->error, status, "out of memory");
         hf__turn_leave(turn, now_ns);
@@ -396,7 +426,8 @@ void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
     struct hf__core *core = claim->core;
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
-    bool busy = claim->heard_busy || (waits_here && !hf__list_empty(&name->holds));
+    bool busy =
+        claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
     bool in_flight = claim->turn && claim->turn->asking == HF__REQUEST_CLAIM;
     int silent = claim->perhaps_done || in_flight ? HF_EUNKNOWN : HF_EUNREACHABLE;
 

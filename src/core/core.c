@@ -87,9 +87,21 @@ void hf__core_done(struct hf__core *core)
     hf__heap_done(&core->claim_timers);
 }
 
+/* A turn that has ended no longer keeps others of this client in the local queue. They keep the name
+ * alive. */
+static void serve_behind(struct hf__core *core, uint64_t id, struct hf__name *name, uint64_t now_ns)
+{
+    const struct hf__turn *turn = hf__turn_find(core, id);
+
+    if (!turn || turn->state == HF__TURN_LEAVING || turn->state == HF__TURN_LOST)
+        hf__claim_serve(core, name, now_ns);
+}
+
 static void hear(struct hf__core *core, struct hf__reply *reply, size_t store, uint64_t now_ns)
 {
     struct hf__turn *turn;
+    struct hf__name *name;
+    bool queued;
 
     if (reply->ticket.kind == HF__REQUEST_LIST || reply->ticket.kind == HF__REQUEST_BREAK) {
         hf__operation_hear(core, reply);
@@ -98,8 +110,25 @@ static void hear(struct hf__core *core, struct hf__reply *reply, size_t store, u
     turn = hf__turn_find(core, reply->ticket.claim_id);
     if (!turn)
         return;
-    if (hf__driver_count(&core->driver, &turn->ballot, store, reply))
-        hf__hear_reply(turn, reply, now_ns);
+    if (!hf__driver_count(&core->driver, &turn->ballot, store, reply))
+        return;
+    name = turn->name;
+    queued = core->recipe->hands_on && !hf__list_empty(&name->waiting);
+    hf__hear_reply(turn, reply, now_ns);
+    if (queued)
+        serve_behind(core, reply->ticket.claim_id, name, now_ns);
+}
+
+static void do_turn(struct hf__core *core, struct hf__turn *turn, uint64_t now_ns)
+{
+    struct hf__name *name = turn->name;
+    uint64_t id = turn->id;
+    bool queued = core->recipe->hands_on && !hf__list_empty(&name->waiting);
+
+    hf__heap_remove(&core->turn_timers, &turn->timer);
+    hf__turn_due(turn, now_ns);
+    if (queued)
+        serve_behind(core, id, name, now_ns);
 }
 
 /* All waiting turns at once, so that an engine can ask about all of them in one request. */
@@ -139,8 +168,7 @@ static bool do_due(struct hf__core *core, uint64_t now_ns)
 
     /* Turns first: what a store refused is heard before a wait that ends at the same instant. */
     if (turn && turn->at_ns <= now_ns) {
-        hf__heap_remove(&core->turn_timers, turn);
-        hf__turn_due(HF__LIST_ENTRY(turn, struct hf__turn, timer), now_ns);
+        do_turn(core, HF__LIST_ENTRY(turn, struct hf__turn, timer), now_ns);
         return true;
     }
     if (claim && claim->at_ns <= now_ns) {

@@ -93,11 +93,12 @@ struct hf_claim {
     char *owner_name;
     uint64_t number; /* order of arrival in this client */
     uint64_t wait_until_ns;
-    uint64_t reach_until_ns; /* by when the store must have answered once */
+    uint64_t reach_until_ns; /* by when the store must have answered once; HF__NEVER: not asked */
     uint64_t retry_at_ns;    /* HF__NEVER, or when a refused claim asks with a new turn */
     uint32_t tries;
     uint32_t ahead;
     bool heard_busy;   /* an answer said that others hold it */
+    bool heard_here;   /* ... to a claim of this client that it was queued behind */
     bool perhaps_done; /* a question was left without an answer */
     struct hf__holder holder;
     struct hf__note note;
@@ -164,6 +165,7 @@ struct hf__turn {
     bool ends;
     bool others_wait;
     bool lowered; /* a DOWNGRADE has been asked for and not confirmed */
+    bool lowered_perhaps; /* ... and one was left without an answer */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */
@@ -172,7 +174,7 @@ struct hf__turn {
     uint64_t asked_ns;       /* when the question under way was sent */
     uint64_t asked_lease_ns; /* ... and the lease that it asks for */
     uint64_t heard_ns;       /* when the last answered CLAIM or INSPECT was sent */
-    uint64_t stored_ns; /* when the last request that may have moved the store's end was sent */
+    uint64_t stored_until_ns; /* the store keeps nothing of it beyond; HF__NEVER: only we end it */
     uint64_t valid_until_ns;
     uint64_t renew_at_ns;
     uint64_t fence;
@@ -198,6 +200,7 @@ struct hf__name {
     struct hf__list turns;
     uint64_t hash;
     uint64_t fence_seen;
+    uint64_t busy_before; /* claims with a smaller number were here when it was found to be held */
     uint32_t waiting_count;
     uint32_t claim_count; /* that point here, pending or not */
     size_t bytes;
@@ -316,6 +319,8 @@ const char *hf__turn_state_name(enum hf__turn_state state);
 /* For hear.c: the only places where a state changes, a question is sent, a timer set. */
 void hf__turn_move(struct hf__turn *turn, enum hf__turn_state next);
 void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns);
+/* Asks whether it is still ours, by what is to be asked anyway: extend, downgrade, or renew. */
+void hf__turn_verify(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_set_timer(struct hf__turn *turn);
 
 /* --- hear.c: what an answer means --- */

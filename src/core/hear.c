@@ -64,6 +64,7 @@ static void note_busy(struct hf__turn *turn, const struct hf__reply *reply)
     if (reply->ticket.kind != HF__REQUEST_NONE)
         turn->heard_ns = reply->ticket.sent_ns;
     claim->heard_busy = true;
+    turn->name->busy_before = turn->core->next_number;
     claim->perhaps_done = false;
     claim->ahead = reply->ahead;
     if (reply->holder)
@@ -123,6 +124,8 @@ static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns)
 
     if (!turn->core->recipe->leases || turn->ends)
         return HF__NEVER;
+    if (third_ns < HF__NS_PER_MS) /* cut short by a maximal hold */
+        third_ns = HF__NS_PER_MS;
     /* A tenth earlier or later, so that the renewals of many clients spread out. */
     return hf__retry_after(sent_ns + third_ns - third_ns / 10, 0, third_ns / 5, third_ns / 5,
                            &turn->core->random_state) -
@@ -163,6 +166,23 @@ static void refuse_promise(struct hf__turn *turn, uint64_t now_ns)
     hf__claim_finish(claim, HF_EPROMISE, now_ns);
 }
 
+/* Others wait: from now on the turn is handed only to claims that are here already. The first such
+ * news counts; later ones must not let in who came in between. */
+static void crowd(struct hf__turn *turn)
+{
+    if (turn->others_wait)
+        return;
+    turn->others_wait = true;
+    turn->hand_on_until = turn->core->next_number;
+}
+
+/* A fixed lease is had in full: who was appointed has only what is left of its deadline. */
+static bool is_partial(const struct hf__turn *turn, const struct hf__reply *reply)
+{
+    return turn->core->recipe->leases && (reply->ticket.kind == HF__REQUEST_NONE ||
+                                          reply->ticket.kind == HF__REQUEST_INSPECT);
+}
+
 /* It is ours, by the store. Believed only if enough of it is left by our own clock: an answer that
  * lay in a buffer while we were stopped, or an appointment that came late, is confirmed first. */
 static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
@@ -184,20 +204,21 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
         refuse_promise(turn, now_ns);
         return;
     }
+    if (reply->others_wait)
+        crowd(turn);
     turn->valid_until_ns = limited ? hf__validity_until(sent_ns, lease_ns) : HF__NEVER;
-    if (limited && now_ns >= turn->valid_until_ns && turn->ends) {
-        repose(turn, reply, now_ns); /* over before it began */
-        return;
-    }
-    if (limited && !turn->ends && turn->valid_until_ns < now_ns + lease_ns / 2) {
-        turn->fence = fence;
+    turn->fence = fence;
+    if (turn->ends ? is_partial(turn, reply) : turn->valid_until_ns < now_ns + lease_ns / 2) {
         hf__turn_send(turn, HF__REQUEST_RENEW, now_ns);
         return;
     }
-    turn->fence = fence;
-    turn->others_wait = reply->others_wait;
-    turn->hand_on_until = reply->others_wait ? turn->core->next_number : UINT64_MAX;
-    turn->renew_at_ns = reply->appointed ? now_ns : draw_renewal(turn, sent_ns);
+    if (now_ns >= turn->valid_until_ns) {
+        repose(turn, reply, now_ns); /* a fixed lease that is over before it began */
+        return;
+    }
+    turn->renew_at_ns = draw_renewal(turn, sent_ns);
+    if (reply->appointed && turn->renew_at_ns != HF__NEVER)
+        turn->renew_at_ns = now_ns;
     if (fence > turn->name->fence_seen)
         turn->name->fence_seen = fence;
     hf__turn_move(turn, HF__TURN_HELD);
@@ -226,8 +247,10 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         return;
     turn->asking = HF__REQUEST_NONE;
     turn->tries = 0;
+    if (reply->others_wait)
+        crowd(turn);
     if (reply->ticket.kind == HF__REQUEST_DOWNGRADE) {
-        turn->lowered = false;
+        turn->lowered = turn->lowered_perhaps = false;
         turn->mode = HF_SHARED;
         hold->mode = HF_SHARED;
     } else if (limited) {
@@ -237,8 +260,10 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         if (turn->extend_lease_ns > 0 || until_ns > turn->valid_until_ns)
             turn->valid_until_ns = until_ns;
     }
-    if (turn->extend_lease_ns > 0)
+    if (turn->extend_lease_ns > 0) {
         atomic_store(&hold->lease_ns, turn->extend_lease_ns);
+        turn->lease_ns = turn->extend_lease_ns; /* renewals keep to it */
+    }
     turn->extend_lease_ns = 0;
     turn->renew_at_ns = draw_renewal(turn, reply->ticket.sent_ns);
     if (turn->lowered)
@@ -261,6 +286,10 @@ static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t
 
     turn->asking = HF__REQUEST_NONE;
     turn->extend_lease_ns = 0;
+    if (reply->ticket.kind == HF__REQUEST_DOWNGRADE && reply->kind == HF__REPLY_UNKNOWN)
+        turn->lowered_perhaps = true; /* go on until it is confirmed */
+    else if (!turn->lowered_perhaps)
+        turn->lowered = false; /* certainly not applied: it is exclusive as before */
     if (turn->asker)
         hf__events_answer(&turn->asker->answer,
                           reply->kind == HF__REPLY_UNKNOWN ? HF_EUNKNOWN : reply->status);
@@ -331,13 +360,11 @@ static void leave_done(struct hf__turn *turn, const struct hf__reply *reply, uin
 
 static void leave_again(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
-    uint64_t over_ns = turn->stored_ns + turn->lease_ns + turn->lease_ns / 50;
-
     turn->asking = HF__REQUEST_NONE;
     if (reply->kind == HF__REPLY_UNKNOWN && turn->asked_ns < turn->valid_until_ns)
         turn->left_unanswered = true;
-    if (!passing(reply->status) || now_ns >= over_ns) {
-        hf__hear_leaver(turn, passing(reply->status) ? HF_EUNKNOWN : reply->status);
+    if (now_ns >= turn->stored_until_ns) {
+        hf__hear_leaver(turn, HF_EUNKNOWN);
         hf__turn_free(turn);
         return;
     }
@@ -397,11 +424,10 @@ static void make(struct hf__turn *turn, enum hf__move next, const struct hf__rep
         keep(turn, reply, now_ns);
         return;
     case HF__MOVE_VERIFY:
-        hf__turn_send(turn, HF__REQUEST_RENEW, now_ns);
+        hf__turn_verify(turn, now_ns);
         return;
     case HF__MOVE_CROWD:
-        turn->others_wait = true;
-        turn->hand_on_until = turn->core->next_number;
+        crowd(turn);
         return;
     case HF__MOVE_DOUBT:
         doubt(turn, reply, now_ns);

@@ -213,13 +213,14 @@ static void hand_on(struct hf__turn *turn, struct hf_claim *next, uint64_t now_n
     turn->handed_on++;
     turn->fence++;
     turn->lease_ns = next->terms.lease_ns;
-    turn->grace_ns = next->terms.grace_ns;
     turn->core->stats.handed_on++;
     if (turn->fence > turn->name->fence_seen)
         turn->name->fence_seen = turn->fence;
     hf__trace(turn->core->env, "%s: handed on (turn %llx)", turn->name->text,
               (unsigned long long)turn->id);
+    turn->at_risk = false; /* whom that was told is gone */
     hf__claim_win(next, turn, now_ns);
+    hf__turn_set_timer(turn); /* its own maximal hold */
 }
 
 static int give_back(struct hf_grant *grant, struct hf__turn *turn, uint64_t now_ns)
@@ -268,6 +269,7 @@ static int let_go(struct hf_grant *grant, uint64_t now_ns)
         if (turn->state != HF__TURN_LOST)
             turn->renew_at_ns = HF__NEVER;
         hf__turn_leave(turn, now_ns);
+        hf__claim_serve(core, hold->name, now_ns);
     }
     free_hold(core, hold);
     grant->hold = NULL;

@@ -126,6 +126,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->grace_ns = terms->grace_ns;
     turn->others_wait = false;
     turn->lowered = false;
+    turn->lowered_perhaps = false;
     turn->left_unanswered = false;
     turn->at_risk = false;
     turn->refused = HF_OK;
@@ -133,7 +134,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->handed_on = 0;
     turn->hand_on_until = UINT64_MAX;
     turn->heard_ns = 0;
-    turn->stored_ns = 0;
+    turn->stored_until_ns = 0;
     turn->proposal = 0;
     turn->extend_lease_ns = 0;
     turn->renew_at_ns = HF__NEVER;
@@ -211,6 +212,18 @@ static uint64_t answer_by(const struct hf__turn *turn, enum hf__request_kind kin
     return by_ns;
 }
 
+/* A request that may have reached the store at any time up to its deadline. */
+static void note_stored(struct hf__turn *turn, const struct hf__request *request)
+{
+    uint64_t lease_ns = request->lease_ns + request->lease_ns / 50;
+    uint64_t until_ns = request->deadline_ns + lease_ns;
+
+    if (!turn->core->recipe->leases && !turn->ends)
+        until_ns = HF__NEVER;
+    if (until_ns > turn->stored_until_ns)
+        turn->stored_until_ns = until_ns;
+}
+
 void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns)
 {
     struct hf__core *core = turn->core;
@@ -239,7 +252,7 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
     turn->asked_lease_ns = request.lease_ns;
     turn->ask_again_ns = HF__NEVER;
     if (kind != HF__REQUEST_RELEASE)
-        turn->stored_ns = now_ns;
+        note_stored(turn, &request);
     turn->refused = hf__driver_submit(&core->driver, keeps ? HF__LANE_KEEP : HF__LANE_CALL,
                                       &request, &turn->ballot);
 }
@@ -285,11 +298,27 @@ void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns)
     hf__turn_set_timer(turn);
 }
 
+/* The store may move the end in as soon as this is sent, whether we hear of it or not: from now on
+ * no more than that is believed. */
 void hf__turn_extend(struct hf__turn *turn, uint64_t lease_ns, uint64_t now_ns)
 {
+    bool limited = turn->core->recipe->leases || turn->ends;
+    uint64_t until_ns = hf__validity_until(now_ns, lease_ns);
+
+    if (limited && until_ns < turn->valid_until_ns) {
+        turn->valid_until_ns = until_ns;
+        hf__hold_set_validity(turn->hold, until_ns);
+    }
     turn->extend_lease_ns = lease_ns;
     hf__turn_send(turn, HF__REQUEST_RENEW, now_ns);
     hf__turn_set_timer(turn);
+}
+
+void hf__turn_verify(struct hf__turn *turn, uint64_t now_ns)
+{
+    bool lowers = turn->lowered && turn->extend_lease_ns == 0;
+
+    hf__turn_send(turn, lowers ? HF__REQUEST_DOWNGRADE : HF__REQUEST_RENEW, now_ns);
 }
 
 void hf__turn_lower(struct hf__turn *turn, uint64_t now_ns)
@@ -303,16 +332,19 @@ void hf__turn_lower(struct hf__turn *turn, uint64_t now_ns)
 
 static void hold_due(struct hf__turn *turn, uint64_t now_ns)
 {
-    bool held_too_long = now_ns >= turn->hold->end_ns && !turn->hold->end_is_lease;
+    const struct hf__hold *hold = turn->hold;
+    bool has_maximum = hold->end_ns != HF__NEVER && !hold->end_is_lease;
+    /* Where the store ends the turn itself, its lease is the maximum. */
+    bool held_too_long = has_maximum && (turn->ends || now_ns >= hold->end_ns);
 
-    if (now_ns >= turn->valid_until_ns || now_ns >= turn->hold->end_ns) {
+    if (now_ns >= turn->valid_until_ns || now_ns >= hold->end_ns) {
         hf__hear_loss(turn, held_too_long ? HF__CAUSE_MAX_HOLD : HF__CAUSE_EXPIRED, false, now_ns);
         return;
     }
     if (now_ns < turn->renew_at_ns)
         return;
     turn->renew_at_ns = HF__NEVER;
-    hf__turn_send(turn, turn->lowered ? HF__REQUEST_DOWNGRADE : HF__REQUEST_RENEW, now_ns);
+    hf__turn_verify(turn, now_ns);
 }
 
 static void leave_due(struct hf__turn *turn, uint64_t now_ns)
