@@ -155,12 +155,21 @@ static void promote(struct hf_client *client)
     hf__wake_ring(HF__LIST_ENTRY(client->followers.next, struct hf__follower, place)->bell);
 }
 
+/* What an answer may have left to do besides: events to raise, timers to watch. */
+static bool has_more(const struct hf_client *client)
+{
+    return !hf__list_empty(&client->core.notes) || client->core.turn_timers.count > 0 ||
+           client->core.claim_timers.count > 0 || client->core.closing;
+}
+
 bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
                          struct hf__wake *const *bell, uint64_t deadline_ns)
 {
     bool keeper_leads = client->has_keeper && client->core.recipe->keeper_listens;
     uint64_t now_ns = client->seen_ns; /* the request was made just now */
 
+    if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client))
+        return true;
     client->callers++;
     for (;; now_ns = hf__loop_now(client)) {
         struct hf__wake *word = *bell;

@@ -150,48 +150,6 @@ static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
     hf__claim_finish(claim, status, now_ns);
 }
 
-int hf__claim_start(struct hf__core *core, const char *text, const struct hf__terms *terms,
-                    uint64_t now_ns, struct hf_claim **out_claim)
-{
-    struct hf__name *name;
-    struct hf_claim *claim = NULL;
-    struct hf__hold *outer = NULL;
-    size_t bytes;
-    int status;
-
-    status = hf__name_check(text, &bytes);
-    if (status < 0)
-        return hf__error_set(core->driver.error, status, "a lock name has 1 to %d bytes",
-                             HF_NAME_BYTES_MAX);
-    status = hf__names_get(core, text, bytes, &name);
-    if (status < 0)
-        return hf__error_set(core->driver.error, status, "out of memory");
-
-    status = check_limits(core, name, core->driver.error);
-    if (status == HF_OK) {
-        status = make(core, name, terms, now_ns, &claim);
-        if (status < 0)
-            hf__error_set(core->driver.error, status, "out of memory");
-    }
-    if (status < 0) {
-        hf__names_settle(core, name);
-        return status;
-    }
-    assert(claim);
-
-    if (terms->owner.kind != HF_OWNER_NONE)
-        outer = hf__hold_find(name, &terms->owner);
-    hf__list_append(&name->waiting, &claim->place);
-    name->waiting_count++;
-    core->stats.waiting++;
-    if (outer)
-        nest(claim, outer, now_ns);
-    else
-        hf__claim_serve(core, name, now_ns);
-    *out_claim = claim;
-    return HF_OK;
-}
-
 /* --- the local queue --- */
 
 /* From exclusive to exclusive, never from or to a fixed lease, only with the grace that the store was
@@ -227,9 +185,6 @@ struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_
 static bool may_stand(const struct hf_claim *claim)
 {
     const struct hf__name *name = claim->name;
-
-    if (!claim->core->recipe->hands_on)
-        return true;
 
     HF__LIST_FOR(node, &name->turns)
     {
@@ -283,7 +238,9 @@ static void stand(struct hf_claim *claim, uint64_t now_ns)
     claim->heard_here = claim->heard_here || was_behind_busy(claim);
     if (claim->reach_until_ns == HF__NEVER) /* its first question; until now it waited here */
         claim->reach_until_ns = soonest(now_ns + claim->core->connect_ns, claim->wait_until_ns);
-    hf__claim_set_timer(claim);
+    if (claim->core->fresh)
+        hf__claim_set_timer(claim->core->fresh);
+    claim->core->fresh = claim; /* most are answered in this very step, and need no timer */
     hf__turn_ask(turn, now_ns);
 }
 
@@ -297,7 +254,7 @@ void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_
 {
     bool blocked = false;
 
-    if (core->closing)
+    if (core->closing || !core->recipe->hands_on)
         return;
 
     HF__LIST_FOR(node, &name->waiting)
@@ -313,9 +270,53 @@ void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_
             refuse_try(claim, now_ns);
         else
             queue_here(claim);
-        if (!core->recipe->hands_on)
-            blocked = false;
     }
+}
+
+/* --- the beginning --- */
+
+int hf__claim_start(struct hf__core *core, const char *text, const struct hf__terms *terms,
+                    uint64_t now_ns, struct hf_claim **out_claim)
+{
+    struct hf__name *name;
+    struct hf_claim *claim = NULL;
+    struct hf__hold *outer = NULL;
+    size_t bytes;
+    int status;
+
+    status = hf__name_check(text, &bytes);
+    if (status < 0)
+        return hf__error_set(core->driver.error, status, "a lock name has 1 to %d bytes",
+                             HF_NAME_BYTES_MAX);
+    status = hf__names_get(core, text, bytes, &name);
+    if (status < 0)
+        return hf__error_set(core->driver.error, status, "out of memory");
+
+    status = check_limits(core, name, core->driver.error);
+    if (status == HF_OK) {
+        status = make(core, name, terms, now_ns, &claim);
+        if (status < 0)
+            hf__error_set(core->driver.error, status, "out of memory");
+    }
+    if (status < 0) {
+        hf__names_settle(core, name);
+        return status;
+    }
+    assert(claim);
+
+    if (terms->owner.kind != HF_OWNER_NONE)
+        outer = hf__hold_find(name, &terms->owner);
+    hf__list_append(&name->waiting, &claim->place);
+    name->waiting_count++;
+    core->stats.waiting++;
+    if (outer)
+        nest(claim, outer, now_ns);
+    else if (core->recipe->hands_on)
+        hf__claim_serve(core, name, now_ns);
+    else
+        stand(claim, now_ns);
+    *out_claim = claim;
+    return HF_OK;
 }
 
 /* --- the end --- */
@@ -372,6 +373,8 @@ void hf__claim_finish(struct hf_claim *claim, int status, uint64_t now_ns)
     name->waiting_count--;
     core->stats.waiting--;
     hf__heap_remove(&core->claim_timers, &claim->timer);
+    if (core->fresh == claim)
+        core->fresh = NULL;
     claim->ahead = status == HF_OK ? 0 : HF__AHEAD_UNKNOWN;
     if (turn) {
         claim->turn = NULL;
@@ -426,8 +429,7 @@ void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
     struct hf__core *core = claim->core;
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
-    bool busy =
-        claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
+    bool busy = claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
     bool in_flight = claim->turn && claim->turn->asking == HF__REQUEST_CLAIM;
     int silent = claim->perhaps_done || in_flight ? HF_EUNKNOWN : HF_EUNREACHABLE;
 
@@ -443,7 +445,10 @@ void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
     }
     if (now_ns >= claim->retry_at_ns) {
         claim->retry_at_ns = HF__NEVER;
-        hf__claim_serve(core, name, now_ns);
+        if (core->recipe->hands_on)
+            hf__claim_serve(core, name, now_ns);
+        else if (!core->closing)
+            stand(claim, now_ns);
     }
     if (claim->answer.status == HF_PENDING)
         hf__claim_set_timer(claim);

@@ -179,6 +179,17 @@ static bool do_due(struct hf__core *core, uint64_t now_ns)
     return false;
 }
 
+bool hf__core_fetch(struct hf__core *core, const struct hf__answer *answer, uint64_t now_ns)
+{
+    struct hf__reply reply;
+    size_t store = 0;
+
+    while (answer->status == HF_PENDING &&
+           hf__driver_advance(&core->driver, now_ns, &reply, &store) > 0)
+        hear(core, &reply, store, now_ns);
+    return answer->status != HF_PENDING;
+}
+
 void hf__core_step(struct hf__core *core, uint64_t now_ns)
 {
     struct hf__reply reply;
@@ -193,6 +204,9 @@ void hf__core_step(struct hf__core *core, uint64_t now_ns)
         if (do_due(core, now_ns))
             continue;
         refresh(core, now_ns);
+        if (core->fresh)
+            hf__claim_set_timer(core->fresh);
+        core->fresh = NULL;
         return;
     }
     assert(!"a step that does not end");

@@ -164,16 +164,16 @@ struct hf__turn {
     int mode;
     bool ends;
     bool others_wait;
-    bool lowered; /* a DOWNGRADE has been asked for and not confirmed */
+    bool lowered;         /* a DOWNGRADE has been asked for and not confirmed */
     bool lowered_perhaps; /* ... and one was left without an answer */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */
     uint64_t lease_ns;
     uint64_t grace_ns;
-    uint64_t asked_ns;       /* when the question under way was sent */
-    uint64_t asked_lease_ns; /* ... and the lease that it asks for */
-    uint64_t heard_ns;       /* when the last answered CLAIM or INSPECT was sent */
+    uint64_t asked_ns;        /* when the question under way was sent */
+    uint64_t asked_lease_ns;  /* ... and the lease that it asks for */
+    uint64_t heard_ns;        /* when the last answered CLAIM or INSPECT was sent */
     uint64_t stored_until_ns; /* the store keeps nothing of it beyond; HF__NEVER: only we end it */
     uint64_t valid_until_ns;
     uint64_t renew_at_ns;
@@ -257,6 +257,7 @@ struct hf__core {
     struct hf__list free_grants;
     uint32_t free_claim_count;
     uint32_t free_grant_count;
+    struct hf_claim *fresh; /* has just asked, and has no timer yet */
     uint64_t next_number;
     uint64_t refresh_at_ns;
     uint64_t random_state;
@@ -277,6 +278,8 @@ void hf__core_done(struct hf__core *core);
 /* Fetch what the stores answered, and do what is due. Call it after every wait, and after every
  * request below. */
 void hf__core_step(struct hf__core *core, uint64_t now_ns);
+/* Only until the answer is there: true. False: it was not there to fetch, and a step is still owed. */
+bool hf__core_fetch(struct hf__core *core, const struct hf__answer *answer, uint64_t now_ns);
 /* When a step is due though nothing happens. */
 uint64_t hf__core_deadline(const struct hf__core *core);
 /* Cancels every claim, gives back every turn; what is not confirmed goes on until `hf__core_idle`. */

@@ -179,8 +179,8 @@ static void crowd(struct hf__turn *turn)
 /* A fixed lease is had in full: who was appointed has only what is left of its deadline. */
 static bool is_partial(const struct hf__turn *turn, const struct hf__reply *reply)
 {
-    return turn->core->recipe->leases && (reply->ticket.kind == HF__REQUEST_NONE ||
-                                          reply->ticket.kind == HF__REQUEST_INSPECT);
+    return turn->core->recipe->leases &&
+           (reply->ticket.kind == HF__REQUEST_NONE || reply->ticket.kind == HF__REQUEST_INSPECT);
 }
 
 /* It is ours, by the store. Believed only if enough of it is left by our own clock: an answer that

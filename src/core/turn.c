@@ -101,6 +101,17 @@ static struct hf__turn *take_turn(struct hf__core *core)
     return turn;
 }
 
+/* Never used twice. Whoever sees one in a store could use it, so there it must be hard to guess. */
+static void make_token(struct hf__turn *turn)
+{
+    if (!turn->core->recipe->local_tokens) {
+        hf__env_random(turn->core->env, turn->token, sizeof(turn->token));
+        return;
+    }
+    memcpy(turn->token, &turn->id, sizeof(turn->id));
+    memcpy(turn->token + sizeof(turn->id), &turn->core->hash_seed, sizeof(turn->core->hash_seed));
+}
+
 int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
 {
     struct hf__core *core = claim->core;
@@ -143,7 +154,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->valid_until_ns = 0;
     turn->fence = 0;
     turn->fence_floor = claim->name->fence_seen;
-    hf__env_random(core->env, turn->token, sizeof(turn->token));
+    make_token(turn);
     hf__list_append(&claim->name->turns, &turn->place);
     claim->turn = turn;
     *out_turn = turn;

@@ -47,10 +47,10 @@ struct hf__recipe {
         promises; /* HF_PROMISE_*, at best; conn->promises are the live ones                  */
     bool is_default;
     bool is_legacy;
-    bool hands_on; /* claims of one client queue locally and hand the turn on (k of the fence)  */
-    bool leases;   /* the store ends a turn that is not renewed; false: it lives with its owner */
-    bool
-        keeper_listens; /* blocked callers wait on a wake word; the keeper alone polls the conn     */
+    bool hands_on;       /* claims of one client queue locally and hand the turn on */
+    bool leases;         /* the store ends a turn that is not renewed */
+    bool keeper_listens; /* blocked callers wait on a wake word; the keeper alone polls */
+    bool local_tokens;   /* tokens stay in the process: they need not be hard to guess */
 };
 
 enum hf__request_kind {
@@ -147,8 +147,8 @@ struct hf__conn {
     const struct hf__recipe *recipe;
     const struct hf__env *env;
     enum hf__conn_state state;
-    uint32_t promises;           /* of the live store; meaningful once UP                         */
-    uint64_t rescued;            /* hand-overs that a safety-net timer had to find                 */
+    uint32_t promises; /* of the live store; meaningful once UP                         */
+    uint64_t rescued;  /* hand-overs that a safety-net timer had to find                 */
     char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name               */
 };
 

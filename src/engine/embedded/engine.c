@@ -373,6 +373,7 @@ static const struct hf__recipe queue = {
                 (uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_CRASH,
     .is_default = true,
     .keeper_listens = true,
+    .local_tokens = true,
 };
 
 static const struct hf__recipe *const recipes[] = { &queue, NULL };
