@@ -35,7 +35,8 @@ static void give_up(struct hf__turn *turn, const struct hf__reply *reply, uint64
 
     hf__error_set(claim->error, reply->status, "%s", hf__driver_error(&turn->core->driver));
     detach(claim);
-    if (reply->kind == HF__REPLY_UNKNOWN || claim->perhaps_done || claim->heard_busy)
+    if (reply->kind == HF__REPLY_UNKNOWN || claim->perhaps_done || claim->heard_busy ||
+        turn->fence > 0)
         hf__turn_leave(turn, now_ns);
     else
         hf__turn_free(turn);
