@@ -142,6 +142,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->leave_until_ns = HF__NEVER;
     turn->valid_until_ns = 0;
     turn->fence = 0;
+    turn->fence_passed = 0;
     turn->fence_floor = claim->name->fence_seen;
     hf__env_random(core->env, turn->token, sizeof(turn->token));
     hf__list_append(&claim->name->turns, &turn->place);
