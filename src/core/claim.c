@@ -430,8 +430,10 @@ void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
     bool busy = claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
-    bool in_flight = claim->turn && claim->turn->asking == HF__REQUEST_CLAIM;
-    int silent = claim->perhaps_done || in_flight ? HF_EUNKNOWN : HF_EUNREACHABLE;
+    /* A question is under way, or it was ours by the store and is being confirmed. */
+    bool perhaps = claim->perhaps_done ||
+                   (claim->turn && (claim->turn->asking != HF__REQUEST_NONE || claim->turn->fence));
+    int silent = perhaps ? HF_EUNKNOWN : HF_EUNREACHABLE;
 
     if (now_ns >= claim->wait_until_ns) {
         hf__claim_finish(claim, busy ? HF_ETIMEDOUT : silent, now_ns);

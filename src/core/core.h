@@ -179,6 +179,7 @@ struct hf__turn {
     uint64_t renew_at_ns;
     uint64_t fence;
     uint64_t fence_floor;    /* known before the first question was sent */
+    uint64_t fence_passed;   /* given out by the store when it said that we wait */
     uint64_t proposal;       /* of a quorum's next CLAIM; 0: the driver's */
     uint64_t leave_until_ns; /* by when the leaver gets its answer */
     uint64_t ask_again_ns;   /* HF__NEVER, or when the question is put again */

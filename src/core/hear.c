@@ -35,7 +35,8 @@ static void give_up(struct hf__turn *turn, const struct hf__reply *reply, uint64
 
     hf__error_set(claim->error, reply->status, "%s", hf__driver_error(&turn->core->driver));
     detach(claim);
-    if (reply->kind == HF__REPLY_UNKNOWN || claim->perhaps_done || claim->heard_busy)
+    if (reply->kind == HF__REPLY_UNKNOWN || claim->perhaps_done || claim->heard_busy ||
+        turn->fence > 0)
         hf__turn_leave(turn, now_ns);
     else
         hf__turn_free(turn);
@@ -63,6 +64,8 @@ static void note_busy(struct hf__turn *turn, const struct hf__reply *reply)
     turn->tries = reply->kind == HF__REPLY_QUEUED ? 0 : turn->tries;
     if (reply->ticket.kind != HF__REQUEST_NONE)
         turn->heard_ns = reply->ticket.sent_ns;
+    if (reply->fence > turn->fence_passed)
+        turn->fence_passed = reply->fence;
     claim->heard_busy = true;
     turn->name->busy_before = turn->core->next_number;
     claim->perhaps_done = false;
@@ -458,6 +461,8 @@ void hf__hear_reply(struct hf__turn *turn, const struct hf__reply *reply, uint64
         return; /* we are on our way out, and ask until that is confirmed */
     if (turn->state == HF__TURN_LOST)
         return;
+    if (news && reply->kind == HF__REPLY_GRANTED && reply->fence <= turn->fence_passed)
+        return; /* appointed long ago: we lost that turn unheard, and wait again */
 
     next = hf__pattern_move(turn->core->recipe->pattern, phase, reply->kind);
     hf__trace(turn->core->env, "%s: reply %d to %d: %s (turn %llx)", turn->name->text,

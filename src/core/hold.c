@@ -326,8 +326,9 @@ void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns)
         hf__events_answer(&grant->answer, turn && turn->asker ? HF_EBUSY : HF_ELOST);
         return;
     }
-    if (!hold->end_is_lease && hold->end_ns != HF__NEVER && now_ns + lease_ns > hold->end_ns)
-        lease_ns = hold->end_ns - now_ns; /* not beyond the maximal hold */
+    /* Not beyond the maximal hold, where the store is to end it; elsewhere we do. */
+    if (turn->ends && !hold->end_is_lease && now_ns + lease_ns > hold->end_ns)
+        lease_ns = hold->end_ns - now_ns;
     turn->asker = grant;
     hf__turn_extend(turn, lease_ns, now_ns);
 }

@@ -153,6 +153,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->leave_until_ns = HF__NEVER;
     turn->valid_until_ns = 0;
     turn->fence = 0;
+    turn->fence_passed = 0;
     turn->fence_floor = claim->name->fence_seen;
     make_token(turn);
     hf__list_append(&claim->name->turns, &turn->place);
@@ -239,8 +240,8 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
 {
     struct hf__core *core = turn->core;
     struct hf_claim *claim = turn->claim;
-    bool keeps = kind == HF__REQUEST_RENEW || kind == HF__REQUEST_INSPECT ||
-                 (kind == HF__REQUEST_RELEASE && !turn->leaver);
+    /* A RELEASE must not overtake the CLAIM that it undoes: it travels on the same connection. */
+    bool keeps = kind == HF__REQUEST_RENEW || kind == HF__REQUEST_INSPECT;
     struct hf__request request = {
         .ticket = { .kind = kind, .round = ++turn->round, .claim_id = turn->id, .sent_ns = now_ns },
         .name = turn->name->text,

@@ -120,7 +120,10 @@ struct hf__holder {
 struct hf__reply {
     enum hf__reply_kind kind;
     struct hf__ticket ticket; /* of the request that this answers                                 */
-    uint64_t fence;        /* GRANTED: n x 256, or the whole number where nothing is handed on  */
+    /* GRANTED: n x 256, or the whole number where nothing is handed on. QUEUED: the greatest given out
+     * so far, so that news of an older grant is known to have been overtaken by this answer (0: news
+     * and answers never overtake each other here). */
+    uint64_t fence;
     uint32_t ahead;        /* QUEUED, REFUSED: how many, or HF__AHEAD_UNKNOWN                  */
     bool others_wait;      /* GRANTED: somebody stands in line behind                          */
     bool released;         /* GONE after RELEASE: it was there, held or waiting, until now     */

@@ -273,6 +273,12 @@ static void fetch_events(struct client *client)
     }
 }
 
+static void look(struct client *client)
+{
+    for (int i = 0; i < client->user_count && !client->world->violated; i++)
+        user_look(client, &client->users[i]);
+}
+
 static bool all_idle(const struct client *client)
 {
     for (int i = 0; i < client->user_count; i++) {
@@ -290,8 +296,7 @@ static void finish(struct client *client)
     if (late) {
         hf__core_forsake(client->core);
         fetch_events(client);
-        for (int i = 0; i < client->user_count; i++)
-            user_look(client, &client->users[i]);
+        look(client);
     }
     if (!all_idle(client) || (!late && !hf__core_idle(client->core)))
         return;
@@ -315,10 +320,11 @@ void client_step(struct client *client)
 
     client->stale_ns = 0;
     hf__core_step(client->core, now_ns);
-    if (world_chance(world, 60) || client->state == CLIENT_CLOSING)
+    look(client);
+    if (world_chance(world, 60) || client->state == CLIENT_CLOSING) {
         fetch_events(client);
-    for (int i = 0; i < client->user_count && !world->violated; i++)
-        user_look(client, &client->users[i]);
+        look(client);
+    }
     if (!stale)
         judge_client(client, now_ns);
     judge_exclusion(world);

@@ -14,7 +14,7 @@
 
 #include "simulation.h"
 
-#define SLACK_NS (2 * MS) /* a step is never later than this without a fault */
+#define PATIENCE_MS 40 /* several round trips: who waits less may not hear from the store at all */
 
 void judge_violation(struct world *world, int name, const char *format, ...)
 {
@@ -71,7 +71,7 @@ static uint32_t owned_at(const struct world *world, int name, const uint8_t *tok
         for (size_t j = 0; j < shelf->count; j++) {
             const struct entry *entry = &shelf->entries[j];
 
-            if (entry->owner && entry->end_ns > now_ns &&
+            if (entry->owner && (entry->end_ns > now_ns || entry->broken) &&
                 memcmp(entry->token, token, HF__TOKEN_BYTES) == 0)
                 stores++;
         }
@@ -82,8 +82,9 @@ static uint32_t owned_at(const struct world *world, int name, const uint8_t *tok
 static void check_owned(struct world *world, const struct client *client, const struct user *user)
 {
     uint32_t stores = owned_at(world, user->name, user->token);
+    bool forgotten = record_get(world, user->token)->endings[0] == ENDING_FORGOTTEN;
 
-    if (stores >= world->plan.stores / 2 + 1)
+    if (stores >= world->plan.stores / 2 + 1 || forgotten)
         return;
     judge_violation(world, user->name,
                     "client %d user %d takes fence %llu for valid, but %u stores know it as owner",
@@ -255,7 +256,8 @@ void judge_grant(struct client *client, struct user *user, const struct attempt 
     if (hold->mode != attempt->mode)
         judge_violation(world, user->name, "client %d asked for mode %d and got %d",
                         client->index, attempt->mode, hold->mode);
-    if (hf__hold_valid(hold, client_now(client))) /* else it was lost before anybody could look */
+    /* Else it was lost before anybody could look, or taken away before it was handed on. */
+    if (hf__hold_valid(hold, client_now(client)) && !user->broken)
         check_fence(client, user, attempt);
     check_hand_on(client, user, attempt);
     check_order(client, user, attempt);
@@ -269,7 +271,7 @@ void judge_grant(struct client *client, struct user *user, const struct attempt 
 
 /* --- answers of claims --- */
 
-static bool busy_at_home(const struct client *client, const struct user *user)
+bool judge_busy_at_home(const struct client *client, const struct user *user)
 {
     for (int i = 0; i < client->user_count; i++) {
         const struct user *other = &client->users[i];
@@ -304,11 +306,12 @@ static void check_silence(struct client *client, const struct user *user,
                           const struct attempt *attempt, int status)
 {
     struct world *world = client->world;
+    bool impatient = attempt->wait_ms > 0 && attempt->wait_ms < PATIENCE_MS;
 
     if (attempt->heard_busy && !is_quorum(world))
         judge_violation(world, user->name, "client %d user %d heard 'busy' and is told %s",
                         client->index, user->index, hf__error_name(status));
-    if (calm_since(world, attempt->started_ns))
+    if (calm_since(world, attempt->started_ns) && !impatient)
         judge_violation(world, user->name, "client %d user %d is told %s in calm weather",
                         client->index, user->index, hf__error_name(status));
     if (status == HF_EUNREACHABLE) {
@@ -329,7 +332,7 @@ static bool is_allowed(struct client *client, const struct user *user,
 {
     struct world *world = client->world;
     bool refused = drew(world, FAULT_REFUSED_SUBMIT);
-    bool busy = attempt->heard_busy || busy_at_home(client, user);
+    bool busy = attempt->heard_busy || attempt->busy_at_home;
     uint64_t waited_ns = client_now(client) - user->asked_ns;
 
     switch (status) {
@@ -536,12 +539,12 @@ static void check_punctual(struct client *client, const struct user *user, uint6
 {
     struct world *world = client->world;
     const struct attempt *attempt = &world->attempts[user->attempt];
+    bool pending = user->state == USER_WAITING && user->claim->answer.status == HF_PENDING;
     const char *late = NULL;
 
-    if (user->state == USER_WAITING && now_ns >= user->claim->wait_until_ns)
+    if (pending && now_ns >= user->claim->wait_until_ns)
         late = "waits beyond its time";
-    if (user->state == USER_WAITING && attempt->wait_ms == 0 &&
-        now_ns > user->asked_ns + CONNECT_NS + 300 * MS)
+    if (pending && attempt->wait_ms == 0 && now_ns > user->asked_ns + CONNECT_NS + 300 * MS)
         late = "tries for too long";
     if (user->state == USER_LEAVING && !user->announced && now_ns > user->asked_ns + CONNECT_NS)
         late = "gets no answer to its release";
@@ -611,6 +614,8 @@ void judge_done(struct client *client)
 {
     struct world *world = client->world;
     const struct hf_client_stats *stats = &client->core->stats;
+    bool handed = stats->handed_on == client->handed_on ||
+                  (drew(world, FAULT_ALLOCATION) && stats->handed_on > client->handed_on);
 
     if (client->core->driver.reconnected > 0)
         world_point(world, POINT_RECONNECTED);
@@ -619,7 +624,7 @@ void judge_done(struct client *client)
                         client->index, (unsigned long long)stats->held,
                         (unsigned long long)stats->waiting);
     if (stats->acquired != client->acquired || stats->busy != client->busy ||
-        stats->timed_out != client->timed_out || stats->handed_on != client->handed_on)
+        stats->timed_out != client->timed_out || !handed)
         judge_violation(world, -1,
                         "client %d counts %llu acquired, %llu busy, %llu timed out, %llu handed "
                         "on; it was %llu, %llu, %llu, %llu",

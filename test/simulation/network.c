@@ -127,11 +127,11 @@ static void send(struct world *world, struct letter *letter, bool to_store)
     post(world, letter, at_ns);
 }
 
-/* A second copy of what may be repeated. One that moves an end in is only harmless at once: the
+/* A second copy of what may be repeated, after the first. One that moves an end in is only harmless at once: the
  * engines must take care of that one. */
-static void perhaps_double(struct world *world, const struct letter *letter)
+static void perhaps_double(struct world *world, uint64_t serial, const struct question *question)
 {
-    const struct question *question = &letter->question;
+    uint64_t first_ns = find(world, serial)->ordered_up_ns;
     struct letter *copy;
 
     if (!fault_on(world, FAULT_DUPLICATE) || !world_chance(world, 20))
@@ -141,11 +141,15 @@ static void perhaps_double(struct world *world, const struct letter *letter)
         return;
 
     fault_count(world, FAULT_DUPLICATE);
-    copy = network_letter(world, LETTER_QUESTION, letter->serial);
+    copy = network_letter(world, LETTER_QUESTION, serial);
     copy->question = *question;
+    copy->question.repeated = true;
     if (question->ticket.kind == HF__REQUEST_CLAIM)
         record_get(world, question->token)->claims_under_way++;
-    post(world, copy, world->now_ns + world_between(world, MS, 500 * MS));
+    copy->question.serial = serial;
+    if (first_ns < world->now_ns) /* the first got lost */
+        first_ns = world->now_ns;
+    post(world, copy, first_ns + world_between(world, MS, 500 * MS));
 }
 
 void network_ask(struct world *world, uint64_t serial, const struct question *question)
@@ -156,8 +160,8 @@ void network_ask(struct world *world, uint64_t serial, const struct question *qu
     letter->question.serial = serial;
     if (question->ticket.kind == HF__REQUEST_CLAIM)
         record_get(world, question->token)->claims_under_way++;
-    perhaps_double(world, letter);
     send(world, letter, true);
+    perhaps_double(world, serial, question);
 }
 
 void network_answer(struct world *world, struct letter *letter)

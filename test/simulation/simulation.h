@@ -156,6 +156,7 @@ struct question {
     bool queueing;
     bool ends;
     bool shorten;
+    bool repeated; /* a second copy, made by the network */
     uint64_t lease_ns;
     uint64_t grace_ns;
     uint64_t fence;
@@ -283,6 +284,7 @@ struct attempt {
     uint64_t number;      /* the core's order of arrival */
     uint64_t fence_floor; /* what its client had seen before it began */
     bool heard_busy;
+    bool busy_at_home; /* others of its client were there before it */
     bool asked_store;
     bool unknown;   /* a CLAIM of it was left without an answer */
     bool confirmed; /* a RENEW went out before it was held */
@@ -328,7 +330,6 @@ struct user {
     bool downgrading;
     bool lowered_perhaps; /* a downgrade was left without an answer */
     bool lost_told;    /* the event was fetched */
-    bool risk_told;    /* AT_RISK fetched, SAFE not yet */
     bool valid_before; /* when the release was asked for */
     bool granted_told; /* the event GRANTED was fetched */
     bool lost;         /* was seen to be lost: for good */
@@ -547,6 +548,7 @@ struct record *record_get(struct world *world, const uint8_t *token);
 
 void judge_violation(struct world *world, int name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+bool judge_busy_at_home(const struct client *client, const struct user *user);
 void judge_grant(struct client *client, struct user *user, const struct attempt *attempt);
 void judge_answer(struct client *client, struct user *user, struct attempt *attempt, int status);
 void judge_asking(struct client *client, struct user *user, int status);

@@ -38,6 +38,15 @@ void store_start(struct world *world, size_t index)
 
 /* --- letters --- */
 
+/* Nobody hears the answer to the second copy of a request. */
+static void reply_to(struct world *world, const struct question *question, struct letter *letter)
+{
+    if (question->repeated)
+        network_drop(world, letter);
+    else
+        network_answer(world, letter);
+}
+
 static void answer(struct world *world, const struct question *question, struct hf__reply reply)
 {
     struct letter *letter = network_letter(world, LETTER_ANSWER, question->serial);
@@ -48,7 +57,7 @@ static void answer(struct world *world, const struct question *question, struct 
           report_request(question->ticket.kind), question->client,
           (unsigned long long)question->ticket.claim_id, question->ticket.round,
           report_reply(reply.kind), reply.released ? ", it was there" : "");
-    network_answer(world, letter);
+    reply_to(world, question, letter);
 }
 
 static void answer_busy(struct world *world, const struct question *question,
@@ -65,7 +74,7 @@ static void answer_busy(struct world *world, const struct question *question,
           report_request(question->ticket.kind), question->client,
           (unsigned long long)question->ticket.claim_id, question->ticket.round,
           report_reply(reply.kind));
-    network_answer(world, letter);
+    reply_to(world, question, letter);
 }
 
 static void tell(struct world *world, const struct store *store, const struct entry *entry,
@@ -295,7 +304,7 @@ static void answer_owner(struct world *world, struct store *store, const struct 
     letter = network_letter(world, LETTER_ANSWER, question->serial);
     letter->reply = reply;
     letter->end_ns = entry->end_ns;
-    network_answer(world, letter);
+    reply_to(world, question, letter);
 }
 
 static void answer_waiter(struct world *world, struct store *store, const struct question *question,

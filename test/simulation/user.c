@@ -92,10 +92,11 @@ static void begin_attempt(struct client *client, struct user *user, struct hf__t
         .started_ns = world->now_ns,
         .number = client->core->next_number,
         .fence_floor = client->fence_seen[user->name],
+        .busy_at_home = judge_busy_at_home(client, user),
     };
 
     user->attempt = record_attempt(world, &attempt);
-    user->granted_told = false;
+    user->granted_told = user->lost_told = false;
     user->asked_ns = client_now(client);
     terms->user = (void *)(uintptr_t)(user->attempt + 1);
 }
@@ -163,11 +164,12 @@ static void take_grant(struct client *client, struct user *user)
     user->grant_count = 1;
     user->fence = hold->fence;
     user->granted_ns = world->now_ns;
-    user->broken = user->downgrading = user->lowered_perhaps = false;
-    user->lost = user->lost_told = user->risk_told = false;
+    user->downgrading = user->lowered_perhaps = false;
+    user->lost = false;
     user->state = USER_HOLDING;
     if (hold->turn)
         memcpy(user->token, hold->turn->token, HF__TOKEN_BYTES);
+    user->broken = record_get(world, user->token)->endings[0] == ENDING_BROKEN;
     judge_grant(client, user, &world->attempts[user->attempt]);
 }
 
@@ -194,6 +196,9 @@ static void look_at_claim(struct client *client, struct user *user)
 
     if (status == HF_PENDING)
         return;
+    if (!claim->terms.blocking && !user->granted_told && client->state == CLIENT_UP &&
+        world_chance(world, 30))
+        return; /* it looks when the event has come */
     if (told == claim->terms.blocking)
         judge_violation(world, user->name, "client %d: an answer %s an event", client->index,
                         told ? "of a blocking acquire raises" : "of a claim comes without");
@@ -530,7 +535,7 @@ static struct user *holder_of(struct client *client, const struct hf_grant *gran
     for (int i = 0; i < client->user_count; i++) {
         struct user *user = &client->users[i];
 
-        if (user->leaver == grant)
+        if (user->leaver == grant || (user->claim && user->claim->grant == grant))
             return user;
         for (size_t j = 0; j < user->grant_count; j++) {
             if (user->grants[j] == grant)
@@ -543,7 +548,7 @@ static struct user *holder_of(struct client *client, const struct hf_grant *gran
 static void hear_event(struct client *client, struct user *user, const struct hf_event *event)
 {
     struct world *world = client->world;
-    bool first = user->grant_count > 0 && user->grants[0] == event->grant;
+    bool first = user->grant_count > 0 ? user->grants[0] == event->grant : !user->leaver;
 
     if (event->kind == HF_EVENT_AT_RISK)
         world_point(world, POINT_AT_RISK);

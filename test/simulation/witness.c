@@ -83,7 +83,7 @@ void witness_reply(struct client *client, const struct hf__reply *reply)
         return;
     }
     if ((reply->kind == HF__REPLY_GRANTED && reply->others_wait) ||
-        reply->kind == HF__REPLY_CROWDED)
+        (reply->kind == HF__REPLY_CROWDED && turn->hold))
         note_crowd(client, turn);
     if (reply->ticket.kind == HF__REQUEST_RELEASE && reply->kind == HF__REPLY_UNKNOWN)
         record_get(world, turn->token)->released_unanswered = true;
