@@ -200,7 +200,7 @@ static int refuse(struct hf__line *line, const struct hf__request *request)
     struct hf__embedded *conn = line->conn;
     uint32_t owners[OWNERS_MAX];
     uint32_t count = list_owners(line, owners);
-    struct hf__answer *answer = hf__answers_add(conn, &request->ticket, HF__REPLY_REFUSED);
+    struct hf__outbox_item *answer = hf__outbox_add(conn, &request->ticket, HF__REPLY_REFUSED);
     int status;
 
     hf__keep_describe(line, 0, answer);
@@ -209,7 +209,7 @@ static int refuse(struct hf__line *line, const struct hf__request *request)
         status = bury(conn, line->lock, owners, count);
     if (status == 0)
         return 2;
-    conn->answers.count--; /* the last one in: it was not true */
+    conn->outbox.count--; /* the last one in: it was not true */
     return status < 0 ? status : 0;
 }
 

@@ -144,7 +144,7 @@ static int mark_turn(struct breaking *breaking)
 static void answer(struct hf__embedded *conn, const struct hf__ticket *ticket,
                    enum hf__reply_kind kind)
 {
-    (void)hf__answers_add(conn, ticket, kind);
+    (void)hf__outbox_add(conn, ticket, kind);
 }
 
 /* Waits for the holder to leave. */
@@ -223,7 +223,7 @@ static int has_left(struct hf__embedded *conn, const struct hf__breaking *job)
 
 static int finish(struct hf__embedded *conn, const struct hf__breaking *job, int left)
 {
-    int status = hf__answers_reserve(conn, 1);
+    int status = hf__outbox_reserve(conn, 1);
 
     if (status < 0)
         return status;
@@ -231,7 +231,7 @@ static int finish(struct hf__embedded *conn, const struct hf__breaking *job, int
         answer(conn, &job->ticket, HF__REPLY_DONE);
         return HF_OK;
     }
-    hf__answers_add(conn, &job->ticket, HF__REPLY_UNKNOWN)->reply.status = HF_EUNKNOWN;
+    hf__outbox_add(conn, &job->ticket, HF__REPLY_UNKNOWN)->reply.status = HF_EUNKNOWN;
     hf__error_set(conn->base.error, HF_EUNKNOWN,
                   "the holder is told, and has not left yet; the lock is taken from him soon");
     return HF_OK;
@@ -269,8 +269,8 @@ void hf__breaking_done(struct hf__embedded *conn)
     while (conn->breakings) {
         struct hf__breaking *job = conn->breakings;
 
-        if (conn->opened && hf__answers_reserve(conn, 1) == HF_OK)
-            hf__answers_add(conn, &job->ticket, HF__REPLY_UNKNOWN)->reply.status = HF_EUNKNOWN;
+        if (conn->opened && hf__outbox_reserve(conn, 1) == HF_OK)
+            hf__outbox_add(conn, &job->ticket, HF__REPLY_UNKNOWN)->reply.status = HF_EUNKNOWN;
         conn->breakings = job->next;
         hf__env_free(conn->base.env, job);
     }

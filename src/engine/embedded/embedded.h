@@ -97,13 +97,13 @@ struct hf__ring {
     bool bell_only; /* a session, not a node */
 };
 
-struct hf__answer {
+struct hf__outbox_item {
     struct hf__reply reply;
     struct hf__holder holder;
 };
 
-struct hf__answers {
-    struct hf__answer *items;
+struct hf__outbox {
+    struct hf__outbox_item *items;
     size_t room; /* a power of two, or 0 */
     size_t first;
     size_t count;
@@ -154,7 +154,7 @@ struct hf__embedded {
     struct hf__list waiting; /* in line                  */
     struct hf__list holding; /* held with a node         */
     struct hf__list leaving; /* told; leaves as soon as the caller has heard it */
-    struct hf__answers answers;
+    struct hf__outbox outbox;
     struct hf__holder holder; /* of the answer given last */
     struct hf__breaking *breakings;
     struct hf__listing *listings;
@@ -183,6 +183,7 @@ struct hf__embedded {
     /* what is due */
     uint64_t now_ns;
     uint64_t due_ns;
+    uint64_t told_ns; /* until when whoever polls thinks that he may sleep; 0: nobody polls */
     uint64_t net_ns;  /* when the safety net looks next; HF__NEVER: nothing to look at */
     uint64_t poll_ns; /* when peers without a pidfd are looked at next                 */
     uint64_t news_seen;
@@ -504,13 +505,13 @@ struct hf__stake *hf__stakes_add(struct hf__embedded *conn, const uint8_t *token
 void hf__stakes_remove(struct hf__embedded *conn, struct hf__stake *stake);
 void hf__stakes_done(struct hf__embedded *conn);
 
-/* --- answers.c: replies that wait to be fetched --- */
+/* --- outbox.c: replies that wait to be fetched --- */
 
-int hf__answers_reserve(struct hf__embedded *conn, size_t count);
-struct hf__answer *hf__answers_add(struct hf__embedded *conn, const struct hf__ticket *ticket,
+int hf__outbox_reserve(struct hf__embedded *conn, size_t count);
+struct hf__outbox_item *hf__outbox_add(struct hf__embedded *conn, const struct hf__ticket *ticket,
                                    enum hf__reply_kind kind);
-bool hf__answers_fetch(struct hf__embedded *conn, struct hf__reply *out_reply);
-void hf__answers_done(struct hf__embedded *conn);
+bool hf__outbox_fetch(struct hf__embedded *conn, struct hf__reply *out_reply);
+void hf__outbox_done(struct hf__embedded *conn);
 
 /* --- ask.c: how does a claim enter the contest? --- */
 
@@ -539,7 +540,7 @@ void hf__keep_answer_gone(struct hf__embedded *conn, const struct hf__ticket *ti
 void hf__keep_answer_queued(struct hf__line *line, const struct hf__stake *stake,
                             const struct hf__ticket *ticket);
 /* Under the guard: who holds it, and how many are before `until` (0: in all). */
-void hf__keep_describe(struct hf__line *line, uint32_t until, struct hf__answer *answer);
+void hf__keep_describe(struct hf__line *line, uint32_t until, struct hf__outbox_item *answer);
 
 /* --- watch.c: what happened to our claims? --- */
 

@@ -130,7 +130,7 @@ static void let_go(struct hf__embedded *conn)
     if (conn->table.directory_fd >= 0)
         close(conn->table.directory_fd);
     hf__stakes_done(conn);
-    hf__answers_done(conn);
+    hf__outbox_done(conn);
 }
 
 /* Of ours: locks, nodes. Whatever cannot be released is left to those who sweep up after us. */
@@ -216,19 +216,22 @@ static int open_conn(struct hf__conn *base, const struct hf__conn_options *optio
 
 /* --- requests --- */
 
-static int submit(struct hf__conn *base, const struct hf__request *request)
+/* Something is due earlier than whoever sleeps on our descriptor was told: wake him up. */
+static void announce_due(struct hf__embedded *conn)
 {
-    struct hf__embedded *conn = embedded_of(base);
-    int status;
+    ssize_t written;
 
-    assert(conn->opened && conn->base.state == HF__CONN_UP);
+    if (conn->due_ns >= conn->told_ns)
+        return;
+    conn->told_ns = conn->due_ns;
+    if (__atomic_exchange_n(&conn->session->polling, 0, __ATOMIC_SEQ_CST) != 1)
+        return;
+    written = write(conn->bell_fd, "", 1);
+    (void)written; /* a full bell rings already */
+}
 
-    status = hf__answers_reserve(conn, 2);
-    if (status < 0)
-        return status;
-    if (request->ticket.sent_ns > conn->now_ns)
-        conn->now_ns = request->ticket.sent_ns;
-
+static int dispatch(struct hf__embedded *conn, const struct hf__request *request)
+{
     switch (request->ticket.kind) {
     case HF__REQUEST_CLAIM:
         return hf__ask_claim(conn, request);
@@ -251,7 +254,33 @@ static int submit(struct hf__conn *base, const struct hf__request *request)
     return HF_EINVAL;
 }
 
+static int submit(struct hf__conn *base, const struct hf__request *request)
+{
+    struct hf__embedded *conn = embedded_of(base);
+    int status;
+
+    assert(conn->opened && conn->base.state == HF__CONN_UP);
+
+    status = hf__outbox_reserve(conn, 2);
+    if (status < 0)
+        return status;
+    if (request->ticket.sent_ns > conn->now_ns)
+        conn->now_ns = request->ticket.sent_ns;
+    status = dispatch(conn, request);
+    announce_due(conn);
+    return status;
+}
+
 /* --- replies --- */
+
+/* Nothing can have happened: the usual case, and it must cost next to nothing. */
+static bool is_quiet(const struct hf__embedded *conn)
+{
+    return __atomic_load_n(&conn->session->news, __ATOMIC_SEQ_CST) == conn->news_seen &&
+           hf__table_load(&conn->session->state) == conn->session_word && !conn->slept &&
+           conn->now_ns < conn->due_ns && conn->failure == 0 && !conn->breakings &&
+           !conn->listings && conn->sweep_count == 0 && hf__list_empty(&conn->leaving);
+}
 
 /* Everything that may have happened meanwhile. */
 static int look_around(struct hf__embedded *conn)
@@ -270,7 +299,7 @@ static int look_around(struct hf__embedded *conn)
         status = hf__watch_news(conn);
     if (status == HF_OK && conn->breakings)
         status = hf__breaking_check(conn);
-    if (status == HF_OK && conn->sweep_count > 0 && conn->answers.count == 0)
+    if (status == HF_OK && conn->sweep_count > 0 && conn->outbox.count == 0)
         hf__sweep_run(conn, false);
     return status;
 }
@@ -300,8 +329,10 @@ static int advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out
 
     if (now_ns > conn->now_ns)
         conn->now_ns = now_ns;
-    if (hf__answers_fetch(conn, out_reply))
+    if (hf__outbox_fetch(conn, out_reply))
         return 1;
+    if (is_quiet(conn))
+        return 0;
     if (conn->failure < 0)
         return go_down(conn, conn->failure);
 
@@ -315,10 +346,11 @@ static int advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out
         hf__listing_done(conn);
         hf__breaking_done(conn);
     }
-    if (hf__answers_fetch(conn, out_reply))
+    if (hf__outbox_fetch(conn, out_reply))
         return 1;
     if (conn->failure < 0)
         return go_down(conn, conn->failure);
+    announce_due(conn);
     return hf__listing_next(conn, out_reply);
 }
 
@@ -332,6 +364,7 @@ static void pollset(struct hf__conn *base, struct hf__pollset *set)
      * we sleep did not ring. */
     __atomic_store_n(&conn->session->polling, 1, __ATOMIC_SEQ_CST);
     conn->slept = true;
+    conn->told_ns = conn->due_ns;
     (void)hf__pollset_add(set, conn->epoll_fd, POLLIN);
     hf__pollset_until(set, conn->due_ns);
     if (__atomic_load_n(&conn->session->news, __ATOMIC_SEQ_CST) != conn->news_seen)

@@ -15,7 +15,7 @@
 void hf__keep_answer_granted(struct hf__embedded *conn, const struct hf__stake *stake,
                              const struct hf__ticket *ticket, bool others_wait)
 {
-    struct hf__answer *answer = hf__answers_add(conn, ticket, HF__REPLY_GRANTED);
+    struct hf__outbox_item *answer = hf__outbox_add(conn, ticket, HF__REPLY_GRANTED);
 
     answer->reply.fence = stake->fence;
     answer->reply.others_wait = others_wait;
@@ -25,13 +25,13 @@ void hf__keep_answer_granted(struct hf__embedded *conn, const struct hf__stake *
 void hf__keep_answer_gone(struct hf__embedded *conn, const struct hf__ticket *ticket, bool released,
                           const char *cause)
 {
-    struct hf__answer *answer = hf__answers_add(conn, ticket, HF__REPLY_GONE);
+    struct hf__outbox_item *answer = hf__outbox_add(conn, ticket, HF__REPLY_GONE);
 
     answer->reply.released = released;
     answer->reply.cause = cause;
 }
 
-void hf__keep_describe(struct hf__line *line, uint32_t until, struct hf__answer *answer)
+void hf__keep_describe(struct hf__line *line, uint32_t until, struct hf__outbox_item *answer)
 {
     const struct hf__table *table = &line->conn->table;
     struct hf__node node;
@@ -60,7 +60,7 @@ void hf__keep_describe(struct hf__line *line, uint32_t until, struct hf__answer 
 void hf__keep_answer_queued(struct hf__line *line, const struct hf__stake *stake,
                             const struct hf__ticket *ticket)
 {
-    struct hf__answer *answer = hf__answers_add(line->conn, ticket, HF__REPLY_QUEUED);
+    struct hf__outbox_item *answer = hf__outbox_add(line->conn, ticket, HF__REPLY_QUEUED);
 
     hf__keep_describe(line, stake->node, answer);
     if (stake->blocking)

@@ -351,8 +351,8 @@ void hf__listing_done(struct hf__embedded *conn)
     while (conn->listings) {
         struct hf__listing *listing = conn->listings;
 
-        if (conn->opened && hf__answers_reserve(conn, 1) == HF_OK)
-            hf__answers_add(conn, &listing->ticket, HF__REPLY_FAILED)->reply.status =
+        if (conn->opened && hf__outbox_reserve(conn, 1) == HF_OK)
+            hf__outbox_add(conn, &listing->ticket, HF__REPLY_FAILED)->reply.status =
                 HF_EUNREACHABLE;
         conn->listings = listing->next;
         free_listing(conn, listing);

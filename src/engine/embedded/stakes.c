@@ -85,6 +85,29 @@ static bool add_block(struct hf__embedded *conn)
     return true;
 }
 
+/* Field by field: as a block it would cost as much as the rest of an uncontended claim. */
+static void clear(struct hf__stake *stake)
+{
+    stake->word.low = 0;
+    stake->word.high = 0;
+    stake->lock = 0;
+    stake->node = 0;
+    stake->fence = 0;
+    stake->lease_ns = 0;
+    stake->ends_ns = 0;
+    stake->seen_state = 0;
+    stake->seen_notice = 0;
+    stake->ahead = HF__OWNER_NONE;
+    stake->watched = HF__OWNER_NONE;
+    stake->watch = NULL;
+    stake->cause = NULL;
+    stake->waiting = false;
+    stake->blocking = false;
+    stake->shared = false;
+    stake->ends = false;
+    stake->suspected = false;
+}
+
 /* In no list yet, everything but the token zero; NULL when memory is out. */
 struct hf__stake *hf__stakes_add(struct hf__embedded *conn, const uint8_t *token)
 {
@@ -98,8 +121,7 @@ struct hf__stake *hf__stakes_add(struct hf__embedded *conn, const uint8_t *token
 
     stake = HF__LIST_ENTRY(stakes->idle.next, struct hf__stake, place);
     hf__list_remove(&stake->place);
-    memset(stake, 0, sizeof(*stake));
-    hf__list_init(&stake->place);
+    clear(stake);
     memcpy(stake->token, token, HF__TOKEN_BYTES);
     place(stakes, stake);
     stakes->count++;

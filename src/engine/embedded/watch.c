@@ -331,7 +331,7 @@ int hf__watch_check(struct hf__embedded *conn, struct hf__stake *stake)
     bool was_waiting = stake->waiting;
     bool was_told = stake->cause != NULL;
     const char *cause = NULL;
-    int status = hf__answers_reserve(conn, 1);
+    int status = hf__outbox_reserve(conn, 1);
 
     if (status < 0)
         return status;
