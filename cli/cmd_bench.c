@@ -2,6 +2,8 @@
  *
  * The benchmarks are a part of their own (bench/), with raw clients that the library does not need;
  * a build may leave them out, and then this verb says so. */
+#include <string.h>
+
 #include "exit.h"
 #include "say.h"
 #include "verbs.h"
@@ -34,8 +36,8 @@ int cmd_bench(int argc, char **argv)
 
 int cmd_bench(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
+    if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0))
+        return verbs_help("bench");
     say("bench: the benchmarks are not built in; build with the folder bench/ to have them");
     return EXIT_CONFIG;
 }

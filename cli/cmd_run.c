@@ -73,8 +73,7 @@ static int run_all(struct run *run)
         say("cannot take charge of signals: %s", strerror(failure));
         return EXIT_SYSTEM;
     }
-    exit_status = run_wait(run);
-    if (exit_status)
+    if (!run_wait(run, &exit_status))
         return exit_status;
 
     terminal_open(&run->terminal);

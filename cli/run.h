@@ -43,8 +43,9 @@ struct run {
 /* false: there is nothing to run; the exit status is there, and the reason was told. */
 bool run_options_parse(struct run_options *options, int argc, char **argv, int *out_exit_status);
 
-/* 0: run->grant is there. Else the exit status; nothing is left in the queue. */
-int run_wait(struct run *run);
+/* true: run->grant is there. Else there is an exit status (0 is one too: -E 0), and nothing is left
+ * in the queue. */
+bool run_wait(struct run *run, int *out_exit_status);
 
 /* Runs the command until nobody of its group is left, and gives the lock back: the exit status. */
 int run_command(struct run *run);

@@ -177,10 +177,12 @@ static int take_word(struct run_options *options, struct arguments *arguments, b
         options->name = arguments->word;
         if (!arguments->dashes)
             return 0;
-        arguments->dashes = false; /* "run -- -name -- command" */
-        if (optind >= arguments->argc || strcmp(arguments->argv[optind], "--") == 0)
+        if (optind >= arguments->argc)
             return 0;
-        arguments->word = arguments->argv[optind];
+        arguments->word = arguments->argv[optind++]; /* "run -- -name -- command" */
+        arguments->dashes = strcmp(arguments->word, "--") == 0;
+        if (arguments->dashes)
+            return 0;
     }
     if (!arguments->dashes)
         return arguments_wrong(arguments, "'%s': write -- between the name and the command",

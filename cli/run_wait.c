@@ -148,8 +148,12 @@ static int settle(struct waiting *waiting, int status)
         run->grant = NULL;
         status = HF_ECANCELLED;
     }
-    if (status == HF_OK)
-        return 0;
+    return status;
+}
+
+/* The exit status of a lock that was not acquired, after telling why. */
+static int explain(struct run *run, int status)
+{
     if (run->die_of)
         return EXIT_SIGNAL_BASE + run->die_of;
     if (exit_of(status) != EXIT_BUSY)
@@ -159,12 +163,11 @@ static int settle(struct waiting *waiting, int status)
     return run->options.not_acquired;
 }
 
-int run_wait(struct run *run)
+bool run_wait(struct run *run, int *out_exit_status)
 {
     struct waiting waiting = { .run = run, .since_ns = clock_now_ns(), .told_position = -2 };
     struct status_detail detail = STATUS_DETAIL_NONE;
     int status = start(&waiting);
-    int exit_status;
 
     assert(!run->grant);
 
@@ -173,11 +176,13 @@ int run_wait(struct run *run)
     if (status == HF_OK)
         status = watch_claim(&waiting);
     waitline_clear(&waiting.waitline);
-    exit_status = settle(&waiting, status);
+    status = settle(&waiting, status);
+    if (status != HF_OK)
+        *out_exit_status = explain(run, status);
     if (waiting.claim)
         hf_claim_free(waiting.claim);
-    if (exit_status)
-        return exit_status;
+    if (status != HF_OK)
+        return false;
 
     run->status.fence = hf_grant_fence(run->grant);
     detail.remaining_ms = hf_grant_remaining_ms(run->grant);
@@ -186,5 +191,5 @@ int run_wait(struct run *run)
     if (run->options.common.verbose)
         say_now("acquired '%s' with fence %llu", run->options.name,
                 (unsigned long long)run->status.fence);
-    return 0;
+    return true;
 }

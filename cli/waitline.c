@@ -22,11 +22,12 @@
 #include "say.h"
 #include "text.h"
 
-#define FIRST_NS      (300 * NS_PER_MS)
-#define EVERY_NS      (1000 * NS_PER_MS)
-#define AFTER_FAIL_NS (30000 * NS_PER_MS)
-#define LINE_BYTES    8192
-#define WIPE          "\r\033[K"
+#define FIRST_NS       (300 * NS_PER_MS)
+#define EVERY_NS       (1000 * NS_PER_MS)
+#define AFTER_FAIL_NS  (30000 * NS_PER_MS)
+#define LINE_BYTES     4096
+#define NAME_BYTES_MAX 40 /* the line must fit, and what comes behind matters more */
+#define WIPE           "\r\033[K"
 
 struct holder {
     size_t count;
@@ -58,20 +59,21 @@ static bool compose(hf_client *client, const char *name, int ahead, char out_lin
     char age[TEXT_AGE_BYTES];
     char others[48] = "";
     char place[48] = "";
+    size_t name_bytes = strlen(name) > NAME_BYTES_MAX ? NAME_BYTES_MAX : strlen(name);
 
     free(glob);
     if (holder.count > 1)
         snprintf(others, sizeof(others), " and %zu more", holder.count - 1);
     if (ahead > 1)
-        snprintf(place, sizeof(place), "; %d ahead of you", ahead);
+        snprintf(place, sizeof(place), ", %d ahead of you", ahead);
     else if (ahead >= 0)
-        snprintf(place, sizeof(place), "; you are next");
-    if (status < 0 || holder.count == 0)
-        snprintf(out_line, LINE_BYTES, "waiting for '%s'%s", name, place);
-    else
-        snprintf(out_line, LINE_BYTES, "waiting for '%s': held by %s%s%s%s%s, for %s%s", name,
-                 holder.who, *holder.purpose ? " (" : "", holder.purpose,
-                 *holder.purpose ? ")" : "", others, text_age(holder.age_ms, age), place);
+        snprintf(place, sizeof(place), ", you are next");
+    snprintf(out_line, LINE_BYTES, "waiting for '%.*s%s'%s", (int)name_bytes, name,
+             name[name_bytes] ? "..." : "", place);
+    if (status >= 0 && holder.count > 0)
+        snprintf(out_line + strlen(out_line), LINE_BYTES - strlen(out_line),
+                 "; held for %s by %s%s%s%s%s", text_age(holder.age_ms, age), holder.who, others,
+                 *holder.purpose ? " (" : "", holder.purpose, *holder.purpose ? ")" : "");
     return status >= 0;
 }
 
