@@ -66,7 +66,7 @@ static int run_all(struct run *run)
     int failure;
 
     if (exit_status)
-        return exit_status;
+        return exit_status == EXIT_BUSY ? run->options.not_acquired : exit_status;
 
     failure = signals_take(&run->signals);
     if (failure) {

@@ -189,6 +189,19 @@ def usage_errors_are_64_and_name_the_word(world):
 
 
 @case
+def durations_are_understood(world):
+    """A grace that is too long is told in milliseconds."""
+    for text, ms in (("250ms", 250), ("30s", 30000), ("5m", 300000), ("2h", 7200000), ("1", 1000),
+                     ("1.5s", 1500), ("0.25", 250), ("0.05m", 3000), ("100.5ms", 101),
+                     ("00100ms", 100), ("1.999999999s", 2000)):
+        result = world.expect(64, "run", "--lease", "100ms", "--grace", text, "a", "--", "true")
+        check(f" {ms} ms " in result.err, f"{text} is {ms} ms: {result}")
+    for text in ("1.s", ".5s", "1e3", "1S", "1min", "+1", "0x1", "1,5s", "1.0000000001s", "ms", "s"):
+        result = world.expect(64, "run", "--grace", text, "a", "--", "true")
+        check(f"'{text}' is not a duration" in result.err, f"{text}: {result}")
+
+
+@case
 def a_name_that_is_none_is_65(world):
     for name in ("", "x" * 1025):
         for words in (("run", name, "--", "true"), ("show", name), ("break", name, "--fence", "1")):

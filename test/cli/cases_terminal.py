@@ -292,6 +292,35 @@ def in_a_pipeline_the_command_gets_the_keyboard_when_it_asks(world):
 
 
 @case
+def a_shell_with_jobs_of_its_own_runs_under_the_lock(world):
+    terminal = Terminal(world)
+    terminal.line('"$HF" run a -- bash --noprofile --norc --noediting -i')
+    wait_until(lambda: world.holdfast("show", "-q", "a").status == 0, "the lock is held")
+    terminal.prompt()
+    terminal.line("sh -c 'echo started; exec sleep 1000'")
+    terminal.expect("started\n")
+    terminal.send("\x03")
+    terminal.prompt()
+    check_equal(terminal.status(), 130, "status of the job inside")
+    terminal.line("sh -c 'echo started; exec cat'")
+    terminal.expect("started\n")
+    terminal.send("\x1a")
+    terminal.expect("Stopped")
+    terminal.prompt()
+    terminal.line("fg")
+    terminal.line("hello")
+    terminal.expect("hello\n")
+    terminal.send("\x04")
+    terminal.prompt()
+    terminal.line("exit 3")
+    terminal.prompt()
+    check_equal(terminal.status(), 3, "status of the shell inside")
+    check_equal(terminal.foreground(), terminal.pid, "the outer shell has the keyboard back")
+    world.check_free("a")
+    terminal.end()
+
+
+@case
 def waiting_shows_who_holds_and_is_wiped_off(world):
     holder = world.hold("a", "--purpose", "some\x1b[31mwork").ready()
     terminal = Terminal(world)
