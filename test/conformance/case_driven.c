@@ -225,12 +225,10 @@ CASE(a_driven_client_answers_an_unkept_promise_at_its_first_claim)
     options.caller_driven = true;
     options.require = all;
     CHECK_STATUS(HF_OK, hf_open(world->url, &options, &client));
-    status = hf_claim_start(client, name.text, NULL, &claim);
-    if (status == HF_OK) {
-        drive_until(client, HF_EVENT_GRANTED);
-        status = hf_claim_wait(claim, 0, &grant);
-        hf_claim_free(claim);
-    }
+    CHECK_STATUS(HF_OK, hf_claim_start(client, name.text, NULL, &claim));
+    drive_until(client, HF_EVENT_GRANTED);
+    status = hf_claim_wait(claim, 0, &grant);
+    hf_claim_free(claim);
     CHECK_STATUS((world->promises & all) == all ? HF_OK : HF_EPROMISE, status);
     CHECK_STATUS(HF_OK, hf_release(grant));
     hf_close(client);

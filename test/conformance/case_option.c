@@ -81,7 +81,7 @@ CASE(nonsense_in_the_size_of_acquire_options_is_refused)
     REFUSE(struct_size, 0);
     REFUSE(struct_size, 1);
     REFUSE(struct_size, sizeof(size_t));
-    REFUSE(struct_size, offsetof(struct hf_acquire_options, grace_ms) - 1);
+    REFUSE(struct_size, offsetof(struct hf_acquire_options, wait_ms) + 1); /* half a field */
     REFUSE(struct_size, SIZE_MAX);
 }
 

@@ -67,6 +67,43 @@ CASE(the_text_of_a_failure_belongs_to_the_thread)
     CHECK(strcmp(text, hf_client_error(world->client)) == 0); /* asking changes nothing */
 }
 
+/* Not a text of the failure before, and not none. */
+static void check_new_text(const struct world *world, int expected, int status, char text[512])
+{
+    CHECK_STATUS(expected, status);
+    CHECK(hf_client_error(world->client)[0] != '\0');
+    CHECK(strcmp(hf_client_error(world->client), text) != 0);
+    snprintf(text, 512, "%s", hf_client_error(world->client));
+}
+
+CASE(every_failure_leaves_its_own_text)
+{
+    struct name name = world_name(world, "lock");
+    struct hf_acquire_options fixed = world_fixed(world, world->lease_ms);
+    struct hf_acquire_options odd = world_trying(world);
+    hf_client *client = world->client;
+    hf_grant *grant = world_take(client, name.text, &fixed);
+    hf_grant *none = NULL;
+    hf_claim *claim = NULL;
+    char text[512] = "";
+
+    odd.mode = 9;
+    check_new_text(world, HF_EINVAL, hf_acquire(client, NULL, NULL, &none), text);
+    check_new_text(world, HF_ENAME, hf_acquire(client, "", NULL, &none), text);
+    check_new_text(world, HF_EINVAL, hf_acquire(client, "a", &odd, &none), text);
+    check_new_text(world, HF_EINVAL, hf_claim_start(client, NULL, NULL, &claim), text);
+    check_new_text(world, HF_EINVAL, hf_grant_extend(grant, 1), text);
+    check_new_text(world, HF_EINVAL, hf_client_stats(client, NULL), text);
+    check_new_text(world, HF_EINVAL, hf_client_next_event(client, NULL), text);
+    check_new_text(world, HF_EINVAL, hf_client_list(client, "*", NULL, NULL), text);
+    check_new_text(world, HF_EINVAL, hf_client_break(client, NULL, 1), text);
+    check_new_text(world, HF_ENAME, hf_client_break(client, "", 1), text);
+    check_new_text(world, HF_EBUSY, world_try(client, name.text, HF_EXCLUSIVE), text);
+    WAIT_UNTIL(!hf_grant_valid(grant));
+    check_new_text(world, HF_ELOST, hf_grant_extend(grant, 1000), text);
+    check_new_text(world, HF_ELOST, hf_release(grant), text);
+}
+
 CASE(the_text_of_a_failed_open_needs_no_client)
 {
     hf_client *client = NULL;

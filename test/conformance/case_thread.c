@@ -146,6 +146,37 @@ CASE(threads_may_use_one_client_in_every_way_at_once)
     CHECK(world_stats(world->client).acquired > 0);
 }
 
+struct shared_grant {
+    hf_grant *grant;
+    int64_t lease_ms;
+};
+
+static void extend_often(struct task *task)
+{
+    struct shared_grant *shared = (struct shared_grant *)task->context;
+
+    for (int i = 0; i < 100; i++)
+        CHECK_STATUS(HF_OK, hf_grant_extend(shared->grant, shared->lease_ms));
+}
+
+CASE(threads_may_extend_one_grant_at_once)
+{
+    struct name name = world_name(world, "lock");
+    struct shared_grant shared = { .lease_ms = 30000 };
+    struct hf_acquire_options options = world_fixed(world, shared.lease_ms);
+    struct task tasks[4];
+
+    shared.grant = world_take(world->client, name.text, &options);
+    for (int i = 0; i < 4; i++) {
+        tasks[i] = (struct task){ .run = extend_often, .context = &shared };
+        task_start(&tasks[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        task_join(&tasks[i]);
+    CHECK(hf_grant_valid(shared.grant));
+    world_give_back(shared.grant);
+}
+
 CASE(a_client_may_be_closed_while_its_threads_are_busy)
 {
     for (int round = 0; round < 10; round++) {

@@ -181,6 +181,7 @@
     CASE(every_status_has_a_text_of_its_own)                                                      \
     CASE(the_version_is_the_headers)                                                              \
     CASE(the_text_of_a_failure_belongs_to_the_thread)                                             \
+    CASE(every_failure_leaves_its_own_text)                                                       \
     CASE(the_text_of_a_failed_open_needs_no_client)                                               \
     CASE(no_text_holds_a_password)                                                                \
     CASE(a_redacted_url_hides_the_password_and_nothing_else)                                      \
@@ -200,6 +201,7 @@
     CASE(threads_lose_no_increment)                                                               \
     CASE(threads_with_clients_of_their_own_lose_no_increment)                                     \
     CASE(threads_may_use_one_client_in_every_way_at_once)                                         \
+    CASE(threads_may_extend_one_grant_at_once)                                                    \
     CASE(a_client_may_be_closed_while_its_threads_are_busy)
 /* clang-format on */
 

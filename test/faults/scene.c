@@ -11,7 +11,7 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -62,7 +62,7 @@ void scene_enter(struct scene *scene, int part, scene_role role)
         if (getppid() != director)
             _exit(1);
         role(scene, part);
-        _exit(0);
+        exit(0); /* so that a sanitizer has its say */
     }
     scene->actors[part].pid = pid;
 }
@@ -175,9 +175,11 @@ void scene_note(struct scene *scene, struct turn *turn, enum history_kind kind, 
 void scene_granted(struct scene *scene, struct turn *turn, hf_grant *grant)
 {
     uint64_t now_ns = history_now_ns();
+    int64_t remaining_ms = hf_grant_remaining_ms(grant);
 
     turn->grant = grant;
     turn->record.fence = hf_grant_fence(grant);
+    turn->record.until_ns = turn->ends ? now_ns + (uint64_t)remaining_ms * NS_PER_MS : 0;
     scene_note(scene, turn, HISTORY_GRANTED, now_ns);
 }
 
@@ -188,6 +190,7 @@ int scene_take(struct scene *scene, hf_client *client, struct turn *turn,
     hf_grant *grant = NULL;
     int status = hf_acquire(client, name.text, options, &grant);
 
+    turn->ends = options && options->fixed_lease;
     if (status == HF_OK)
         scene_granted(scene, turn, grant);
     return status;

@@ -54,6 +54,7 @@ void scene_leave(struct scene *scene, int part); /* it must exit with 0 by itsel
 struct turn {
     struct history_record record; /* kind and time change, the rest stays */
     hf_grant *grant;
+    bool ends; /* by itself: a fixed lease */
 };
 struct turn scene_ask(struct scene *scene, uint32_t lock, int mode);
 void scene_granted(struct scene *scene, struct turn *turn, hf_grant *grant);

@@ -47,6 +47,7 @@ struct stay {
     uint64_t ask_ns;
     uint64_t queued_ns; /* 0: not known to have stood in line */
     uint64_t granted_ns;
+    uint64_t until_ns; /* 0: no end of its own */
     uint64_t valid_ns;
     uint64_t end_ns; /* 0: none was recorded */
     pid_t process;
@@ -126,6 +127,7 @@ static void take_grant(struct stay *stay, const struct history_record *record,
         complain(report, "attempt %" PRIu64 " was granted before it asked", record->attempt);
     stay->fence = record->fence;
     stay->granted_ns = record->at_ns;
+    stay->until_ns = record->until_ns;
     report->grants++;
 }
 
@@ -186,6 +188,8 @@ static void close_stay(const struct history *history, size_t count, struct stay 
     if (kill_ns) {
         report->killed_holders++;
         stay->end_ns = kill_ns;
+        if (stay->until_ns && stay->until_ns < kill_ns)
+            stay->end_ns = stay->until_ns; /* it was lost before */
     }
     if (stay->end_ns < stay->granted_ns)
         stay->end_ns = stay->granted_ns;

@@ -25,11 +25,12 @@ enum history_kind {
 
 struct history_record {
     enum history_kind kind;
-    uint32_t lock;    /* a number for each lock; 0 for KILL */
-    int mode;         /* enum hf_mode */
-    pid_t process;    /* who did it, or who is killed */
-    uint64_t attempt; /* from history_attempt; the same in all records of one attempt */
-    uint64_t fence;   /* of GRANTED */
+    uint32_t lock;     /* a number for each lock; 0 for KILL */
+    int mode;          /* enum hf_mode */
+    pid_t process;     /* who did it, or who is killed */
+    uint64_t attempt;  /* from history_attempt; the same in all records of one attempt */
+    uint64_t fence;    /* of GRANTED */
+    uint64_t until_ns; /* of GRANTED: at least until then it is believed by itself; 0: for ever */
     uint64_t at_ns;
 };
 
