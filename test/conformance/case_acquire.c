@@ -21,7 +21,7 @@ CASE(acquire_takes_a_free_lock_and_release_gives_it_back)
     CHECK(hf_grant_valid(grant));
     CHECK(hf_grant_remaining_ms(grant) > 0);
     CHECK_NUMBER(HF_EXCLUSIVE, hf_grant_mode(grant));
-    CHECK(strcmp(hf_grant_name(grant), name.text) == 0);
+    CHECK_TEXT(name.text, hf_grant_name(grant));
     CHECK(!(world->promises & HF_PROMISE_FENCE) || hf_grant_fence(grant) > 0);
     CHECK_STATUS(HF_OK, hf_release(grant));
     CHECK_NUMBER(0, world_listed(world, name.text).holders);

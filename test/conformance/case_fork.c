@@ -86,7 +86,7 @@ CASE(a_forked_child_gets_forked_from_every_function)
     inherited.grants[1] = world_take(world->client, second.text, NULL);
     for (int i = 0; i < 2; i++)
         inherited.claims[i] = world_claim(world->client, inherited.name.text, NULL);
-    world_wait_for_waiters(world, inherited.name.text, 2);
+    WAIT_UNTIL(world_stats(world->client).waiting == 2);
 
     pid = fork();
     CHECK(pid >= 0);

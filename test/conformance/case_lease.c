@@ -140,7 +140,7 @@ CASE(a_maximal_hold_ends_a_grant_that_is_renewed)
     CHECK(valid_ns - started_ns > (uint64_t)world->lease_ms * NS_PER_MS); /* it was renewed */
     event = world_event(world->client, HF_EVENT_LOST);
     CHECK(event.grant == grant);
-    CHECK(event.cause && strcmp(event.cause, "max hold") == 0);
+    CHECK_TEXT("max hold", event.cause);
     CHECK_STATUS(HF_ELOST, hf_release(grant));
     CHECK_STATUS(HF_OK, peer_release(&other, 0));
     peer_end(&other);

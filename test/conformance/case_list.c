@@ -52,7 +52,7 @@ static void check_who(const struct world *world, const struct seen *seen, size_t
         return;
     CHECK(gethostname(host, sizeof host) == 0);
     CHECK_NUMBER(pid, holding->pid);
-    CHECK(strcmp(seen->entries[index].purpose, purpose) == 0);
+    CHECK_TEXT(purpose, seen->entries[index].purpose);
     CHECK(strncmp(seen->entries[index].host, host, strlen(seen->entries[index].host)) == 0);
     CHECK(seen->entries[index].host[0] != '\0');
 }
@@ -71,7 +71,7 @@ CASE(the_list_shows_every_field_of_a_holder)
     look(world->client, name.text, &seen);
     CHECK_NUMBER(1, seen.count);
     CHECK(seen.entries[0].holding.struct_size >= sizeof(struct hf_holding));
-    CHECK(strcmp(seen.entries[0].name, name.text) == 0);
+    CHECK_TEXT(name.text, seen.entries[0].name);
     CHECK_NUMBER(HF_EXCLUSIVE, seen.entries[0].holding.mode);
     CHECK(!seen.entries[0].holding.waiting);
     CHECK_NUMBER(0, seen.entries[0].holding.position);

@@ -64,7 +64,7 @@ CASE(odd_names_are_locks_of_their_own)
     for (size_t i = 0; i < ODD_COUNT; i++) {
         if (!grants[i])
             continue;
-        CHECK(strcmp(hf_grant_name(grants[i]), odd_names[i]) == 0);
+        CHECK_TEXT(odd_names[i], hf_grant_name(grants[i]));
         CHECK_STATUS(HF_EBUSY, world_try(other, odd_names[i], HF_EXCLUSIVE));
         world_give_back(grants[i]);
         CHECK_STATUS(HF_OK, world_try(other, odd_names[i], HF_EXCLUSIVE));
@@ -125,7 +125,7 @@ CASE(long_names_are_distinct_to_the_last_byte)
         grants[1] = world_take(world->client, two.text, &options);
         status = hf_acquire(world->client, odd.text, &options, &grants[2]);
         CHECK(status == HF_OK || (status == HF_ENAME && may_refuse_names(world)));
-        CHECK(strcmp(hf_grant_name(grants[0]), one.text) == 0);
+        CHECK_TEXT(one.text, hf_grant_name(grants[0]));
         CHECK_NUMBER(1, world_listed(world, one.text).holders);
         CHECK_STATUS(HF_EBUSY, world_try(world->client, one.text, HF_EXCLUSIVE));
         for (int each = 0; each < 3; each++)
@@ -176,7 +176,7 @@ CASE(names_and_texts_are_copied)
     memset(copy.text, 'z', strlen(copy.text));
     memset(purpose, 'z', strlen(purpose));
     memset(owner, 'z', strlen(owner));
-    CHECK(strcmp(hf_grant_name(outer), name.text) == 0);
+    CHECK_TEXT(name.text, hf_grant_name(outer));
     CHECK_NUMBER(1, world_listed(world, name.text).holders);
     options.owner_name = "alice";
     inner = world_take(world->client, name.text, &options);

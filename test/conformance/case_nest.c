@@ -34,7 +34,7 @@ CASE(a_thread_may_take_its_lock_again)
         grants[i] = world_take(world->client, name.text, &options);
         CHECK(i == 0 || grants[i] != grants[0]);
         CHECK_NUMBER(hf_grant_fence(grants[0]), hf_grant_fence(grants[i]));
-        CHECK(strcmp(hf_grant_name(grants[i]), name.text) == 0);
+        CHECK_TEXT(name.text, hf_grant_name(grants[i]));
     }
     CHECK_NUMBER(1, world_listed(world, name.text).holders);
     for (int i = 4; i >= 0; i--) {

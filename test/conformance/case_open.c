@@ -138,7 +138,7 @@ CASE(close_releases_what_is_held)
     CHECK(!hf_grant_valid(grant));
     CHECK_NUMBER(0, hf_grant_remaining_ms(grant));
     CHECK_NUMBER(fence, hf_grant_fence(grant));
-    CHECK(strcmp(hf_grant_name(grant), name.text) == 0);
+    CHECK_TEXT(name.text, hf_grant_name(grant));
     CHECK_STATUS(HF_ELOST, hf_grant_extend(grant, 10000));
     CHECK_STATUS(HF_ELOST, hf_release(grant));
     CHECK_STATUS(HF_OK, peer_release(&other, 0));

@@ -30,7 +30,7 @@ CASE(the_version_is_the_headers)
     (void)world;
     snprintf(version, sizeof version, "%d.%d.%d", HF_VERSION_MAJOR, HF_VERSION_MINOR,
              HF_VERSION_PATCH);
-    CHECK(strcmp(hf_version(), version) == 0);
+    CHECK_TEXT(version, hf_version());
 }
 
 static void fail_by_name(struct task *task)
@@ -63,8 +63,8 @@ CASE(the_text_of_a_failure_belongs_to_the_thread)
     task_join(&failing);
     task_start(&quiet);
     task_join(&quiet);
-    CHECK(strcmp(text, hf_client_error(world->client)) == 0);
-    CHECK(strcmp(text, hf_client_error(world->client)) == 0); /* asking changes nothing */
+    CHECK_TEXT(hf_client_error(world->client), text);
+    CHECK_TEXT(hf_client_error(world->client), text); /* asking changes nothing */
 }
 
 /* Not a text of the failure before, and not none. */
@@ -162,9 +162,9 @@ CASE(a_redacted_url_hides_the_password_and_nothing_else)
     CHECK_NUMBER('\0', small[sizeof small - 1]);
 
     hf_url_redact("file:/var/lib/holdfast", text, sizeof text);
-    CHECK(strcmp(text, "file:/var/lib/holdfast") == 0);
+    CHECK_TEXT("file:/var/lib/holdfast", text);
     hf_url_redact("redis://host/0", text, sizeof text);
-    CHECK(strcmp(text, "redis://host/0") == 0);
+    CHECK_TEXT("redis://host/0", text);
     hf_url_redact("rubbish:" SECRET "@what@ever", text, sizeof text);
     CHECK(!strstr(text, SECRET));
     CHECK(hf_url_redact(NULL, text, sizeof text) <= 0);

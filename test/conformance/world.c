@@ -78,6 +78,18 @@ void world_check_number(const char *file, int line, const char *what, int64_t ex
     _exit(1);
 }
 
+void world_check_text(const char *file, int line, const char *what, const char *expected,
+                      const char *actual)
+{
+    if (actual && strcmp(actual, expected) == 0)
+        return;
+
+    fprintf(stderr, "%s:%d: %s is '%s', not '%s'\n", file, line, what, actual ? actual : "NULL",
+            expected);
+    fflush(stderr);
+    _exit(1);
+}
+
 uint64_t world_now_ns(void)
 {
     struct timespec now;
@@ -343,6 +355,11 @@ struct hf_event world_event(hf_client *client, int kind)
     return event;
 }
 
+bool world_tells_break(const char *cause)
+{
+    return cause && (strcmp(cause, "broken") == 0 || strcmp(cause, "gone from the store") == 0);
+}
+
 struct hf_client_stats world_stats(hf_client *client)
 {
     struct hf_client_stats stats = { .struct_size = sizeof stats };
@@ -352,13 +369,13 @@ struct hf_client_stats world_stats(hf_client *client)
 }
 
 /* The glob that matches this name alone. */
-static struct name escape(const char *name)
+static struct glob escape(const char *name)
 {
-    struct name glob;
+    struct glob glob;
     size_t bytes = 0;
 
     for (const char *at = name; *at; at++) {
-        CHECK(bytes + 3 < sizeof glob.text);
+        CHECK(bytes + 2 < sizeof glob.text);
         if (*at == '*' || *at == '?' || *at == '\\')
             glob.text[bytes++] = '\\';
         glob.text[bytes++] = *at;
@@ -369,7 +386,7 @@ static struct name escape(const char *name)
 
 struct listed world_listed(const struct world *world, const char *name)
 {
-    struct name glob = escape(name);
+    struct glob glob = escape(name);
 
     return count_matching(world->client, glob.text);
 }

@@ -35,6 +35,10 @@ struct name {
     char text[HF_NAME_BYTES_MAX + 1];
 };
 
+struct glob {
+    char text[2 * HF_NAME_BYTES_MAX + 1];
+};
+
 #define CASE(sentence) void case_##sentence(struct world *world)
 
 /* Every case that is defined is in the list: this is the only prototype that it has. */
@@ -49,6 +53,7 @@ CASES(DECLARE)
 #define CHECK_STATUS(expected, call) world_check_status(__FILE__, __LINE__, #call, expected, call)
 #define CHECK_NUMBER(expected, actual)                                                             \
     world_check_number(__FILE__, __LINE__, #actual, (int64_t)(expected), (int64_t)(actual))
+#define CHECK_TEXT(expected, actual) world_check_text(__FILE__, __LINE__, #actual, expected, actual)
 #define WAIT_UNTIL(condition)                                                                      \
     for (uint64_t wait_until_ns = world_now_ns() + LIMIT_MS * NS_PER_MS; !(condition);)            \
     world_wait_a_little(wait_until_ns, __FILE__, __LINE__, #condition)
@@ -57,6 +62,8 @@ _Noreturn void world_fail(const char *file, int line, const char *what);
 void world_check_status(const char *file, int line, const char *call, int expected, int actual);
 void world_check_number(const char *file, int line, const char *what, int64_t expected,
                         int64_t actual);
+void world_check_text(const char *file, int line, const char *what, const char *expected,
+                      const char *actual);
 void world_wait_a_little(uint64_t until_ns, const char *file, int line, const char *what);
 
 uint64_t world_now_ns(void); /* CLOCK_BOOTTIME */
@@ -91,6 +98,7 @@ int world_try(hf_client *client, const char *name, int mode); /* and lets go aga
 
 /* The next event, waiting for it by the descriptor; the kind must be this one. */
 struct hf_event world_event(hf_client *client, int kind);
+bool world_tells_break(const char *cause); /* at once, or by what is missing at a renewal */
 bool world_fd_readable(int fd);
 struct hf_client_stats world_stats(hf_client *client);
 

@@ -75,7 +75,7 @@ static void count_up_in_threads(struct scene *scene, int part)
     work(scene, part, rounds_each(scene, INCREMENTS, INCREMENTS_LONG), count_up);
 }
 
-static void play_all(struct scene *scene, scene_role role)
+static void play_all(struct scene *scene, void (*role)(struct scene *scene, int part))
 {
     for (int part = 0; part < PROCESSES; part++)
         scene_enter(scene, part, role);

@@ -164,7 +164,7 @@ FAULT_ROLE(stops_at_any_moment_break_no_promise)
 
         world_sleep_ms((int64_t)dice_below(&dice, 10));
         scene_stop(scene, part);
-        world_sleep_ms((int64_t)dice_below(&dice, dice_below(&dice, 3) ? 5 : 250));
+        world_sleep_ms((int64_t)dice_below(&dice, dice_below(&dice, 2) ? 5 : 250));
         scene_continue(scene, part);
     }
     atomic_store(&scene->stage->over, true);

@@ -47,7 +47,7 @@ struct name scene_name(const struct scene *scene, uint32_t lock)
 
 /* --- the director --- */
 
-void scene_enter(struct scene *scene, int part, scene_role role)
+void scene_enter(struct scene *scene, int part, void (*role)(struct scene *scene, int part))
 {
     pid_t director = getpid();
     pid_t pid;

@@ -38,13 +38,11 @@ struct scene {
     } actors[ACTORS_MAX];
 };
 
-typedef void (*scene_role)(struct scene *scene, int part);
-
 void scene_begin(struct scene *scene, size_t records_max);
 void scene_end(struct scene *scene);
 
 /* Forks an actor for this part; it exits 0 when the role returns. */
-void scene_enter(struct scene *scene, int part, scene_role role);
+void scene_enter(struct scene *scene, int part, void (*role)(struct scene *scene, int part));
 void scene_kill(struct scene *scene, int part); /* writes it down, SIGKILL, and reaps */
 void scene_stop(struct scene *scene, int part); /* SIGSTOP, and waits until it stands */
 void scene_continue(struct scene *scene, int part);
