@@ -1,6 +1,8 @@
 /* case_open.c: does opening a client give what was asked for or say what is wrong, and does
  * closing it leave nobody waiting? */
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,4 +284,54 @@ CASE(the_trace_tells_every_state_change)
     after = atomic_load(&traced.lines);
     world_sleep_ms(A_WHILE_MS);
     CHECK_NUMBER(after, atomic_load(&traced.lines)); /* not after close */
+}
+
+/* How many descriptors this process has, and how many of them a program that it executes would
+ * inherit. */
+struct descriptors {
+    int all;
+    int inherited;
+};
+
+static struct descriptors count_descriptors(void)
+{
+    struct descriptors count = { 0 };
+    DIR *directory = opendir("/proc/self/fd");
+
+    CHECK(directory);
+    for (struct dirent *entry = readdir(directory); entry; entry = readdir(directory)) {
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        int flags = fcntl(fd, F_GETFD);
+
+        if (entry->d_name[0] == '.' || fd == dirfd(directory) || flags < 0)
+            continue;
+        count.all++;
+        count.inherited += !(flags & FD_CLOEXEC);
+    }
+    closedir(directory);
+    return count;
+}
+
+CASE(a_client_leaves_no_thread_and_no_descriptor_behind)
+{
+    struct name name = world_name(world, "lock");
+    struct descriptors before = count_descriptors();
+    struct descriptors meanwhile;
+    int threads = world_thread_count();
+
+    for (int i = 0; i < 5; i++) {
+        hf_client *client = world_open(world);
+        hf_client *driven = world_open_driven(world);
+        hf_grant *grant = world_take(client, name.text, NULL);
+        hf_claim *claim = world_claim(driven, name.text, NULL);
+
+        meanwhile = count_descriptors();
+        CHECK_NUMBER(before.inherited, meanwhile.inherited); /* all are closed on exec */
+        hf_claim_free(claim);
+        world_give_back(grant);
+        hf_close(driven);
+        hf_close(client);
+    }
+    CHECK_NUMBER(before.all, count_descriptors().all);
+    CHECK_NUMBER(threads, world_thread_count());
 }

@@ -1,6 +1,9 @@
 /* case_thread.c: may any number of threads use one client, at the same time, in every way? */
 
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "task.h"
 #include "world.h"
@@ -8,6 +11,7 @@
 #define THREADS 8
 #define LOCKS   4
 #define ROUNDS  250
+#define NEW     30
 
 /* Counters that nothing protects but the locks: read, then written, and a lost increment is an
  * exclusion that failed. Atomic only so that no tool mistakes the point of it for a mistake. */
@@ -196,4 +200,76 @@ CASE(a_client_may_be_closed_while_its_threads_are_busy)
         CHECK_STATUS(HF_ELOST, hf_release(held));
     }
     CHECK_NUMBER(0, world_stats(world->client).held);
+}
+
+/* Names that nobody has used before, all asked for at the same instant. */
+struct meeting {
+    struct name names[NEW];
+    pthread_barrier_t barrier;
+    atomic_int winners[NEW];
+};
+
+static void meet(struct task *task)
+{
+    struct meeting *meeting = (struct meeting *)task->context;
+    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
+
+    options.wait_ms = 0;
+    for (int i = 0; i < NEW; i++) {
+        hf_grant *grant = NULL;
+        int status;
+
+        pthread_barrier_wait(&meeting->barrier);
+        status = hf_acquire(task->client, meeting->names[i].text, &options, &grant);
+        CHECK(status == HF_OK || status == HF_EBUSY);
+        atomic_fetch_add(&meeting->winners[i], status == HF_OK);
+        pthread_barrier_wait(&meeting->barrier);
+        CHECK_STATUS(HF_OK, hf_release(grant));
+    }
+}
+
+CASE(clients_that_meet_at_a_new_name_have_one_winner)
+{
+    struct meeting meeting = { 0 };
+    struct task tasks[THREADS];
+
+    for (int i = 0; i < NEW; i++) {
+        char suffix[16];
+
+        snprintf(suffix, sizeof suffix, "new-%d", i);
+        meeting.names[i] = world_name(world, suffix);
+    }
+    CHECK(pthread_barrier_init(&meeting.barrier, NULL, THREADS) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        tasks[i] = (struct task){ .client = world_open(world), .run = meet, .context = &meeting };
+        task_start(&tasks[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        task_join(&tasks[i]);
+        hf_close(tasks[i].client);
+    }
+    pthread_barrier_destroy(&meeting.barrier);
+    for (int i = 0; i < NEW; i++)
+        CHECK_NUMBER(1, atomic_load(&meeting.winners[i]));
+}
+
+/* The user's handlers run in the user's threads: blocked there, a signal stays pending. */
+CASE(the_librarys_thread_takes_no_signals)
+{
+    struct name name = world_name(world, "lock");
+    hf_grant *grant = world_take(world->client, name.text, NULL);
+    sigset_t wanted;
+    sigset_t pending;
+    int taken = 0;
+
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGUSR1); /* whoever takes it dies of it */
+    CHECK(pthread_sigmask(SIG_BLOCK, &wanted, NULL) == 0);
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    world_sleep_ms(A_WHILE_MS);
+    CHECK(sigpending(&pending) == 0);
+    CHECK_NUMBER(1, sigismember(&pending, SIGUSR1));
+    CHECK(sigwait(&wanted, &taken) == 0);
+    CHECK_NUMBER(SIGUSR1, taken);
+    world_give_back(grant);
 }

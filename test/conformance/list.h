@@ -159,6 +159,7 @@
     CASE(handles_of_a_closed_client_may_end_in_any_way)                                           \
     CASE(a_started_release_is_done_when_close_returns)                                            \
     CASE(the_trace_tells_every_state_change)                                                      \
+    CASE(a_client_leaves_no_thread_and_no_descriptor_behind)                                      \
     /* case_option.c: options and arguments */                                                    \
     CASE(init_functions_and_macros_agree)                                                         \
     CASE(nonsense_in_acquire_options_is_refused)                                                  \
@@ -202,7 +203,9 @@
     CASE(threads_with_clients_of_their_own_lose_no_increment)                                     \
     CASE(threads_may_use_one_client_in_every_way_at_once)                                         \
     CASE(threads_may_extend_one_grant_at_once)                                                    \
-    CASE(a_client_may_be_closed_while_its_threads_are_busy)
+    CASE(a_client_may_be_closed_while_its_threads_are_busy)                                       \
+    CASE(clients_that_meet_at_a_new_name_have_one_winner)                                         \
+    CASE(the_librarys_thread_takes_no_signals)
 /* clang-format on */
 
 #endif

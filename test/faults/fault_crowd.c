@@ -16,6 +16,7 @@
 #define NAMES       100000
 #define HELD        10000
 #define NAMERS      2
+#define WAITERS_MAX 65536 /* of one client, and of one lock */
 
 /* numbers[] of the stage */
 #define IN_LINE 0
@@ -106,6 +107,66 @@ FAULT_ROLE(a_thousand_waiters_are_served_in_order)
     }
     report = scene_judge(scene, HISTORY_QUEUE_ORDER);
     CHECK_NUMBER(1 + (PROCESSES - 1) * CLAIMS, report.grants);
+    scene_end(scene);
+}
+
+/* The limit is the client's, or an earlier one of the store, told as the claim's answer. */
+static size_t claim_until_refused(hf_client *client, const char *name, hf_claim **claims)
+{
+    hf_grant *grant = NULL;
+
+    for (size_t i = 0; i <= WAITERS_MAX; i++) {
+        int status = hf_claim_start(client, name, NULL, &claims[i]);
+
+        if (status == HF_OK)
+            status = hf_claim_wait(claims[i], 0, &grant);
+        if (status == HF_PENDING)
+            continue;
+        CHECK_STATUS(HF_ELIMIT, status);
+        CHECK(hf_client_error(client)[0] != '\0');
+        printf("    %zu waiters, then: %s\n", i, hf_client_error(client));
+        return i;
+    }
+    world_fail(__FILE__, __LINE__, "there is a limit");
+}
+
+static void reach_the_limit(struct scene *scene, int part)
+{
+    struct name name = scene_name(scene, 1);
+    struct name other_name = scene_name(scene, 2);
+    hf_client *holder = world_open(&scene->world);
+    hf_client *client = world_open(&scene->world);
+    hf_grant *held = world_take(holder, name.text, NULL);
+    hf_claim **claims = (hf_claim **)calloc(WAITERS_MAX + 1, sizeof *claims);
+    hf_grant *grant = NULL;
+    size_t count;
+
+    (void)part;
+    CHECK(claims);
+    count = claim_until_refused(client, name.text, claims);
+    CHECK(count >= PROCESSES * CLAIMS);
+    CHECK_NUMBER(count, world_stats(client).waiting);
+
+    /* Those who wait go on waiting, and are served. */
+    CHECK_STATUS(HF_PENDING, hf_claim_wait(claims[0], 0, &grant));
+    CHECK_STATUS(HF_PENDING, hf_claim_wait(claims[count - 1], 0, &grant));
+    world_give_back(held);
+    world_give_back(world_fetch(claims[0]));
+    for (size_t i = WAITERS_MAX + 1; i > 0; i--)
+        hf_claim_free(claims[i - 1]);
+    CHECK_STATUS(HF_OK, world_try(client, other_name.text, HF_EXCLUSIVE));
+    WAIT_UNTIL(world_try(client, name.text, HF_EXCLUSIVE) == HF_OK);
+    free(claims);
+    hf_close(client);
+    hf_close(holder);
+}
+
+FAULT_ROLE(waiters_beyond_the_limit_are_refused)
+{
+    scene_begin(scene, 1);
+    scene_enter(scene, 0, reach_the_limit);
+    scene_leave(scene, 0);
+    CHECK_NUMBER(0, scene_count_listed(scene));
     scene_end(scene);
 }
 

@@ -134,7 +134,7 @@ static void acquire_once(struct scene *scene, hf_client *client, struct dice *di
     CHECK(status == HF_OK || status == HF_EBUSY || status == HF_ETIMEDOUT);
     if (status != HF_OK)
         return;
-    pause_us(dice_below(dice, 4) ? 0 : dice_below(dice, 500));
+    pause_us(dice_below(dice, 2) ? 0 : dice_below(dice, 1500));
     CHECK_STATUS(HF_OK, scene_give_back(scene, &turn));
 }
 

@@ -18,6 +18,7 @@
     FAULT(stops_at_any_moment_break_no_promise)               \
     /* fault_crowd.c */                                       \
     FAULT(a_thousand_waiters_are_served_in_order)             \
+    FAULT(waiters_beyond_the_limit_are_refused)               \
     FAULT(a_hundred_thousand_names_live_in_one_place)         \
     FAULT(one_client_holds_ten_thousand)
 /* clang-format on */
