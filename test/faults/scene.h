@@ -1,0 +1,75 @@
+/* scene.h: where a fault case plays: processes that come and go, and one log of what they did.
+ *
+ * The director (the process of the case) opens no client while actors live, so that it may fork
+ * at any moment; actors are forked from it, and write into the history that they inherit. */
+#ifndef FAULTS_SCENE_H
+#define FAULTS_SCENE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "dice.h"
+#include "history.h"
+#include "world.h"
+
+#define ACTORS_MAX 64
+
+/* In shared memory. What a case's own actors share comes in `own`. */
+struct stage {
+    atomic_bool over;                      /* actors go home                               */
+    _Atomic uint64_t rescued[ACTORS_MAX];  /* of the actor that plays this part now        */
+    _Atomic uint64_t rescued_before;       /* of those who died                            */
+    _Atomic uint64_t acts[ACTORS_MAX];     /* how much each part has done                  */
+    _Atomic uint64_t numbers[16];          /* whatever a case counts                       */
+    _Alignas(64) _Atomic uint64_t pair[2]; /* what the locks protect, read and written as  */
+    _Alignas(64) _Atomic uint64_t counter; /* two steps: atomic only to keep tools quiet   */
+};
+
+struct scene {
+    struct world world;
+    bool is_long; /* the long version of the case */
+    struct history *history;
+    struct stage *stage;
+    struct actor {
+        pid_t pid;
+        int part;
+    } actors[ACTORS_MAX];
+};
+
+void scene_begin(struct scene *scene, size_t records_max);
+void scene_end(struct scene *scene);
+
+/* Forks an actor for this part; it exits 0 when the role returns. */
+void scene_enter(struct scene *scene, int part, void (*role)(struct scene *scene, int part));
+void scene_kill(struct scene *scene, int part); /* writes it down, SIGKILL, and reaps */
+void scene_stop(struct scene *scene, int part); /* SIGSTOP, and waits until it stands */
+void scene_continue(struct scene *scene, int part);
+void scene_leave(struct scene *scene, int part); /* it must exit with 0 by itself */
+
+/* For actors: every step of an attempt is written down. */
+struct turn {
+    struct history_record record; /* kind and time change, the rest stays */
+    hf_grant *grant;
+    bool ends; /* by itself: a fixed lease */
+};
+struct turn scene_ask(struct scene *scene, uint32_t lock, int mode);
+void scene_granted(struct scene *scene, struct turn *turn, hf_grant *grant);
+void scene_note(struct scene *scene, struct turn *turn, enum history_kind kind, uint64_t at_ns);
+/* Acquires, by name_of(lock). On another answer than HF_OK the attempt is over. */
+int scene_take(struct scene *scene, hf_client *client, struct turn *turn,
+               const struct hf_acquire_options *options);
+int scene_give_back(struct scene *scene, struct turn *turn);
+/* Looks until it is not valid any more or until the time has come; true: still valid. */
+bool scene_hold_until(struct scene *scene, struct turn *turn, uint64_t until_ns);
+void scene_tell_rescued(struct scene *scene, int part, hf_client *client);
+
+struct name scene_name(const struct scene *scene, uint32_t lock);
+
+/* For the director, when all have left: nobody broke a promise, nobody was rescued by a timer,
+ * nothing is left. */
+struct history_report scene_judge(struct scene *scene, enum history_order order);
+size_t scene_count_listed(struct scene *scene);
+
+#endif
