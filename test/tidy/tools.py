@@ -6,12 +6,17 @@ there makes the check fail, not vanish: packages/check.txt installs them all.
 """
 
 import concurrent.futures
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import os
 import pathlib
 import platform
 import re
 import subprocess
+import sys
 
 import source
 from source import ROOT
@@ -204,9 +209,9 @@ class CommandSymbols(Check):
 def write_abi(library, headers, out):
     """What the types look like that a user of the headers can see; the others are opaque."""
     status, output = call(["abidw", "--headers-dir", headers, "--drop-private-types",
-                           "--no-comp-dir-path", "--no-corpus-path", "--no-show-locs",
-                           "--no-elf-needed", "--type-id-style", "hash", "--out-file", out,
-                           library])
+                           "--exported-interfaces-only", "--no-comp-dir-path",
+                           "--no-corpus-path", "--no-show-locs", "--no-elf-needed",
+                           "--type-id-style", "hash", "--out-file", out, library])
     if status != 0:
         raise RuntimeError(output)
 
@@ -458,6 +463,43 @@ class Install(Check):
             differing("file", "a", [], "b", ["usr/bin/x"]))
 
 
+class Runner(Check):
+    """test/run itself: a suite that goes wrong in any way must not count as passed."""
+
+    name = "test/run notices whatever goes wrong in a suite"
+
+    BAD = {
+        "a failure": "echo 1 passed, 1 failed; exit 1",
+        "a failure with exit status 0": "echo 1 passed, 1 failed",
+        "an exit status without a failure": "echo 1 passed, 0 failed; exit 1",
+        "no counts": "echo fine",
+        "nothing that ran": "echo 0 passed, 0 failed",
+        "death by a signal": "echo 1 passed, 0 failed; kill -KILL $$",
+        "a file left behind": "touch $TMPDIR/x; echo 1 passed, 0 failed",
+        "a process left behind": "sleep 100 >/dev/null 2>&1 & echo 1 passed, 0 failed",
+        "no end": "echo 1 passed, 0 failed; sleep 100",
+    }
+
+    def failures(self, script):
+        loader = importlib.machinery.SourceFileLoader("runner", str(ROOT / "test/run"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
+        sys.modules["runner"] = module  # dataclasses look it up
+        loader.exec_module(module)
+        module.LOGS = self.temporary
+        suite = module.Suite("sample", "plain", "fast", (f"bash -c '{script}'",), 1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = module.run_suite(suite, self.build)
+        return result.failed
+
+    def complaints(self):
+        return ["a good suite failed"] if self.failures("echo 2 passed, 0 failed") else []
+
+    def proof(self):
+        blind = [name for name, script in self.BAD.items() if not self.failures(script)]
+        assert not blind, blind
+        return True
+
+
 class ClangBuild(Check):
     name = "clang compiles everything without a warning"
     slow = True
@@ -536,4 +578,4 @@ class Cppcheck(Check):
 
 CHECKS = [Symbols, Soname, Namespace, Globals, CommandSymbols, Abi, Constants, Header, Format, Manual,
           ManualComplete, Version, Scripts, Python, Executable, Install,
-          ClangBuild, ClangTidy, Cppcheck]
+          Runner, ClangBuild, ClangTidy, Cppcheck]
