@@ -29,8 +29,7 @@
 struct course {
     double rates[SLICES_MAX];
     double medians_us[SLICES_MAX];
-    double shares_min[SLICES_MAX];
-    double shares_max[SLICES_MAX];
+    uint64_t cycles[BENCH_CONTENDERS_MAX]; /* of each contender, over all slices */
     struct bench_samples samples;
     uint64_t tally;
 };
@@ -60,20 +59,15 @@ static int check_tally(const struct bench_job *job, uint32_t side, struct course
 static void note_rates(const struct bench_job *job, double seconds, uint32_t slice,
                        struct course *course)
 {
-    uint64_t least = UINT64_MAX;
-    uint64_t most = 0;
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < contenders_of(job); i++) {
         uint64_t cycles = job->floor->contenders[i].cycles;
 
-        least = cycles < least ? cycles : least;
-        most = cycles > most ? cycles : most;
+        course->cycles[i] += cycles;
         sum += cycles;
     }
     course->rates[slice] = (double)sum / seconds;
-    course->shares_min[slice] = sum ? (double)least / (double)sum : NAN;
-    course->shares_max[slice] = sum ? (double)most / (double)sum : NAN;
 }
 
 static void note_samples(const struct bench_job *job, uint32_t slice, struct course *course)
@@ -152,6 +146,27 @@ static double compare(const struct bench_job *job, const struct course *ours,
     return bench_samples_median(ratios, job->options->slices);
 }
 
+/* Over the whole run: in one slice it is the scheduler's time slices that are counted. */
+static void note_shares(const struct bench_job *job, const struct course *course,
+                        struct bench_figures *figures)
+{
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < contenders_of(job); i++) {
+        uint64_t cycles = course->cycles[i];
+
+        least = cycles < least ? cycles : least;
+        most = cycles > most ? cycles : most;
+        sum += cycles;
+    }
+    if (sum == 0)
+        return;
+    figures->share_min = (double)least / (double)sum;
+    figures->share_max = (double)most / (double)sum;
+}
+
 static void conclude(const struct bench_job *job, struct course *course,
                      struct bench_figures *figures)
 {
@@ -163,8 +178,7 @@ static void conclude(const struct bench_job *job, struct course *course,
     figures->p99_us = bench_samples_quantile_us(&course->samples, 0, QUANTILE_HIGH);
     if (!job->contended)
         return;
-    figures->share_min = bench_samples_median(course->shares_min, slices);
-    figures->share_max = bench_samples_median(course->shares_max, slices);
+    note_shares(job, course, figures);
 }
 
 static void fill_row(const struct bench_job *job, struct course *courses, struct bench_row *row)
