@@ -1,0 +1,8 @@
+/* bench.h: `holdfast bench`, for whoever has a command line. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+/* argv begins with the verb itself. Answers the exit status; dies of a signal that interrupts it. */
+int bench_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,12 @@
+/* clock.h: time stamps that two processes can compare. */
+#ifndef BENCH_CLOCK_H
+#define BENCH_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t bench_clock_now_ns(void);
+/* What a pair of stamps shows when nothing lies between them; to be taken off. */
+uint64_t bench_clock_cost_ns(void);
+void bench_clock_sleep(uint64_t wait_ns);
+
+#endif

@@ -1,0 +1,58 @@
+/* side.h: ours and the raw clients, seen alike: something that can be acquired and released. */
+#ifndef BENCH_SIDE_H
+#define BENCH_SIDE_H
+
+#include <stdint.h>
+
+#include <holdfast/holdfast.h>
+
+#include "floor.h"
+
+#define BENCH_NAME_BYTES 64
+
+struct bench_seat;
+
+struct bench_side {
+    const char *name;
+    /* HF_OK, or why not: with hf_client_error() for ours, with errno for the raw ones. */
+    int (*acquire)(struct bench_seat *seat);
+    int (*release)(struct bench_seat *seat);
+    int (*finish)(struct bench_seat *seat); /* at the end of a slice; NULL: nothing to do */
+};
+
+/* One contender's place at one lock on one side. */
+struct bench_seat {
+    const struct bench_side *side;
+    struct bench_floor *floor;
+    uint32_t number;             /* of the contender                      */
+    char name[BENCH_NAME_BYTES]; /* ours: of the lock                     */
+    hf_client *client;           /* ours                                  */
+    hf_grant *grant;             /* ours: while it holds                  */
+    int fd;                      /* flock: a description of its own       */
+    uint32_t ticket;             /* chain */
+    bool in_line;                /* chain: the ticket is still good */
+};
+
+extern const struct bench_side bench_side_ours;
+extern const struct bench_side bench_side_flock;
+extern const struct bench_side bench_side_chain;
+extern const struct bench_side bench_side_token;
+
+/* What an engine is measured against. */
+struct bench_raw {
+    const char *engine;
+    const struct bench_side *cycle;     /* W1, W2, W3 */
+    const struct bench_side *contended; /* W4         */
+    const struct bench_side *beside;    /* W4: printed too; may be NULL */
+    const struct bench_side *handover;  /* W5         */
+    const struct bench_side *idle;      /* W6         */
+    const char *sentences[6];           /* what raw is, by workload     */
+};
+
+/* NULL: this build has no raw client for that engine. */
+const struct bench_raw *bench_raw_find(const char *engine);
+
+/* Leaves the reason of a failed acquire or release on the floor. */
+void bench_side_fail(const struct bench_seat *seat, const char *verb, int status);
+
+#endif
