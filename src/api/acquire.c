@@ -27,7 +27,8 @@ HF_API int hf_acquire(hf_client *client, const char *name, const struct hf_acqui
     int status;
 
     if (!client || !name || !out_grant)
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL,
+                          "acquire: NULL is not a client, name or place for a grant");
     if (hf__entry_forked(client))
         return hf__report(client, HF_EFORKED, "%s", hf__error_text(HF_EFORKED));
     status = hf__options_terms(client, options, &terms);
@@ -58,7 +59,8 @@ HF_API int hf_claim_start(hf_client *client, const char *name,
     int status;
 
     if (!client || !name || !out_claim)
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL,
+                          "claim: NULL is not a client, name or place for a claim");
     if (hf__entry_forked(client))
         return hf__report(client, HF_EFORKED, "%s", hf__error_text(HF_EFORKED));
     status = hf__options_terms(client, options, &terms);
@@ -85,9 +87,12 @@ HF_API int hf_claim_wait(hf_claim *claim, int64_t wait_ms, hf_grant **out_grant)
     struct hf_client *client;
     int status;
 
-    if (!claim || !out_grant || wait_ms < HF_FOREVER)
+    if (!claim)
         return HF_EINVAL;
     client = claim->client;
+    if (!out_grant || wait_ms < HF_FOREVER)
+        return hf__report(client, HF_EINVAL, "wait: no place for a grant, or %lld is not a time",
+                          (long long)wait_ms);
     status = hf__entry_lock(client);
     if (status < 0)
         return status;

@@ -19,7 +19,7 @@ bool hf__entry_forked(const struct hf_client *client)
 int hf__entry_lock(struct hf_client *client)
 {
     if (!client)
-        return HF_EINVAL;
+        return hf__report(NULL, HF_EINVAL, "NULL is not a client");
     if (hf__entry_forked(client))
         return hf__report(client, HF_EFORKED, "%s", hf__error_text(HF_EFORKED));
     pthread_mutex_lock(&client->mutex);

@@ -158,7 +158,9 @@ static void promote(struct hf_client *client)
 /* What an answer may have left to do besides: events to raise, timers to watch. */
 static bool has_more(const struct hf_client *client)
 {
-    return !hf__list_empty(&client->core.notes) || client->core.turn_timers.count > 0 ||
+    bool pending = !hf__list_empty(&client->core.notes);
+
+    return pending != client->event_raised || client->core.turn_timers.count > 0 ||
            client->core.claim_timers.count > 0 || client->core.closing;
 }
 

@@ -29,7 +29,7 @@ HF_API int hf_client_next_event(hf_client *client, struct hf_event *out_event)
     int status;
 
     if (!out_event || out_event->struct_size <= sizeof(size_t))
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL, "event: there is nowhere to put it");
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
@@ -63,7 +63,7 @@ HF_API int hf_client_pollfds(hf_client *client, struct pollfd *fds, size_t fds_m
     int status;
 
     if (!fds && fds_max > 0)
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL, "pollfds: there is nowhere to put %zu", fds_max);
     status = lock_driven(client);
     if (status < 0)
         return status;
@@ -124,7 +124,7 @@ HF_API int hf_client_list(hf_client *client, const char *glob,
     int status;
 
     if (!visit)
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL, "list: there is nobody to visit");
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
@@ -156,7 +156,7 @@ HF_API int hf_client_break(hf_client *client, const char *name, uint64_t fence)
     int status;
 
     if (!name)
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL, "break: NULL is not a name");
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
@@ -178,7 +178,7 @@ HF_API int hf_client_stats(hf_client *client, struct hf_client_stats *out_stats)
     int status;
 
     if (!out_stats || out_stats->struct_size <= sizeof(size_t))
-        return HF_EINVAL;
+        return hf__report(client, HF_EINVAL, "stats: there is nowhere to put them");
     status = hf__entry_lock(client);
     if (status < 0)
         return status;

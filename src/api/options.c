@@ -13,14 +13,15 @@
 #define LEASE_MS         30000
 #define WAIT_MS_MAX      (INT64_MAX / 4000000)
 
-/* As much of it as both sides know; HF_EINVAL when the rest says something. */
-static int copy_struct(void *out_known, size_t known_bytes, const void *given)
+/* As much of it as both sides know; HF_EINVAL when the rest says something, and for a size that no
+ * header has had. `first_bytes` is what the first one had. */
+static int copy_struct(void *out_known, size_t known_bytes, size_t first_bytes, const void *given)
 {
     const unsigned char *bytes = given;
     size_t given_bytes;
 
     memcpy(&given_bytes, given, sizeof(given_bytes));
-    if (given_bytes <= sizeof(size_t) || given_bytes > STRUCT_BYTES_MAX)
+    if (given_bytes > STRUCT_BYTES_MAX || (given_bytes < known_bytes && given_bytes != first_bytes))
         return HF_EINVAL;
     for (size_t i = known_bytes; i < given_bytes; i++) {
         if (bytes[i])
@@ -53,7 +54,7 @@ int hf__options_open(const struct hf_open_options *given, struct hf_open_options
     uint32_t promises = HF_PROMISE_FENCE | HF_PROMISE_FAIR | HF_PROMISE_WAKEUP | HF_PROMISE_SHARED |
                         HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER | HF_PROMISE_CRASH;
 
-    if (given && copy_struct(&options, sizeof(options), given) < 0)
+    if (given && copy_struct(&options, sizeof(options), sizeof(options), given) < 0)
         return hf__report(NULL, HF_EINVAL, "hf_open_options: struct_size %zu does not fit",
                           given->struct_size);
     if (options.connect_ms == 0)
@@ -122,7 +123,8 @@ int hf__options_terms(const struct hf_client *client, const struct hf_acquire_op
     int status = HF_OK;
 
     if (given) {
-        status = copy_struct(&options, sizeof(options), given);
+        status = copy_struct(&options, sizeof(options),
+                             offsetof(struct hf_acquire_options, grace_ms), given);
         if (status < 0)
             return hf__report(client, status, "hf_acquire_options: struct_size %zu does not fit",
                               given->struct_size);

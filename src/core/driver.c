@@ -87,6 +87,8 @@ void hf__driver_close(struct hf__driver *driver)
         hf__url_wipe(driver->url);
     hf__env_free(driver->env, driver->url);
     driver->url = NULL;
+    driver->lanes = 0; /* nothing is left to ask, to fetch or to poll */
+    driver->stores = 0;
 }
 
 static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
@@ -95,6 +97,8 @@ static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
     struct hf__link *link = &driver->links[driver->lanes > 1 ? lane : HF__LANE_CALL][store];
     int status;
 
+    if (driver->lanes == 0)
+        return HF_ECANCELLED;
     if (link->conn->state == HF__CONN_DOWN)
         return driver->status < 0 ? driver->status : HF_EUNREACHABLE;
 

@@ -8,6 +8,7 @@
  * not heard at all; a fence that does not rise, or a promise that the store does not keep, undoes the
  * claim and says so. */
 #include <assert.h>
+#include <string.h>
 
 #include "core/core.h"
 
@@ -315,7 +316,11 @@ static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t
 void hf__hear_loss(struct hf__turn *turn, const char *cause, bool gone, uint64_t now_ns)
 {
     struct hf__hold *hold = turn->hold;
+    bool has_maximum = hold->end_ns != HF__NEVER && !hold->end_is_lease;
 
+    /* Where the store ends the turn itself, its lease is the maximum. */
+    if (turn->ends && has_maximum && strcmp(cause, HF__CAUSE_EXPIRED) == 0)
+        cause = HF__CAUSE_MAX_HOLD;
     if (turn->asker)
         hf__events_answer(&turn->asker->answer, HF_ELOST);
     turn->asker = NULL;

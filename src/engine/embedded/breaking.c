@@ -4,7 +4,8 @@
  * broken, and its session told; the holder's side leaves when its user has heard of it (at once, or when
  * he releases, if he asked for a grace). Whoever waits treats the broken turn as ended after the grace,
  * or after one second if that is longer: a stopped process cannot keep it for ever. The answer DONE
- * comes when the holder has left, so that whoever asks after it finds the lock free.
+ * comes when the holder has left, so that whoever asks after it finds the lock free; for one with a
+ * grace it comes at once, because the turn is lost to him from the mark on, and he may take long.
  *
  * A turn without a node gets one, made in the name of its owner.
  *
@@ -189,10 +190,11 @@ int hf__breaking_ask(struct hf__embedded *conn, const struct hf__request *reques
         status = hf__watch_mend(conn, breaking.lock, breaking.node.owner);
         if (status < 0)
             return status;
-        answer(conn, &request->ticket, HF__REPLY_DONE);
-        return HF_OK;
     }
-    return defer(&breaking);
+    if (dead <= 0 && breaking.node.grace_ns == 0)
+        return defer(&breaking);
+    answer(conn, &request->ticket, HF__REPLY_DONE);
+    return HF_OK;
 }
 
 /* --- until he has left --- */

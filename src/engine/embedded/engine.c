@@ -282,6 +282,14 @@ static bool is_quiet(const struct hf__embedded *conn)
            !conn->listings && conn->sweep_count == 0 && hf__list_empty(&conn->leaving);
 }
 
+/* Whoever sleeps on our descriptor may sleep on: the ring that was meant for him is fetched here, by
+ * another thread. So the bell must ring for what comes next, and for what is due. */
+static void rearm(struct hf__embedded *conn)
+{
+    __atomic_store_n(&conn->session->polling, 1, __ATOMIC_SEQ_CST);
+    conn->told_ns = HF__NEVER;
+}
+
 /* Everything that may have happened meanwhile. */
 static int look_around(struct hf__embedded *conn)
 {
@@ -292,6 +300,7 @@ static int look_around(struct hf__embedded *conn)
     if (status == HF_OK && conn->slept) {
         conn->slept = false;
         status = hf__watch_events(conn);
+        rearm(conn);
     }
     if (status == HF_OK && conn->now_ns >= conn->due_ns)
         status = hf__watch_timers(conn);
