@@ -2,7 +2,7 @@
  *
  * The list is in list.h; each case is executed as a process of its own (this program, again), so
  * that a crash, a hang or a leak is the failure of that case alone. Several run at a time, each
- * with names of its own in the same store. A line is printed for each: passed, refused with the
+ * with names of its own in the same store, or without --url in a store of its own. A line is printed for each: passed, refused with the
  * documented code, or FAILED with all that the case said.
  *
  * A case that does not end within the limit is killed with everything it started, by its process
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ static const struct {
 struct settings {
     const char *program;
     const char *url;
+    const char *directory; /* each case has one of its own in here, instead of the URL */
     const char *glob;
     const char *run;    /* inside a case: its name ... */
     const char *prefix; /* ... and the prefix of its lock names */
@@ -85,16 +87,23 @@ static int run_case(const struct settings *settings)
 
 static void execute_case(const struct settings *settings, size_t index)
 {
+    const char *url = settings->url;
+    char own_url[700];
     char lease_text[32];
     char prefix[64];
     sigset_t none;
 
+    if (!url) {
+        snprintf(own_url, sizeof own_url, "file:%s/%zu", settings->directory, index);
+        CHECK(mkdir(own_url + strlen("file:"), 0700) == 0);
+        url = own_url;
+    }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     snprintf(lease_text, sizeof lease_text, "%lld", (long long)settings->lease_ms);
     snprintf(prefix, sizeof prefix, "t%llx-%zu-", (unsigned long long)world_now_ns(), index);
-    execl(settings->program, settings->program, "--url", settings->url, "--lease", lease_text,
-          "--run", cases[index].name, "--prefix", prefix, (char *)NULL);
+    execl(settings->program, settings->program, "--url", url, "--lease", lease_text, "--run",
+          cases[index].name, "--prefix", prefix, (char *)NULL);
     _exit(127);
 }
 
@@ -189,7 +198,7 @@ static size_t next_wanted(const struct settings *settings, size_t index)
 
 static struct tally run_all(const struct settings *settings)
 {
-    struct hf_recipe_info recipe = world_recipe(settings->url);
+    struct hf_recipe_info recipe = world_recipe(settings->url ? settings->url : "file:");
     struct timespec look = { .tv_nsec = LOOK_NS };
     struct job jobs[JOBS_MAX] = { 0 };
     struct tally tally = { 0 };
@@ -226,20 +235,18 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-/* Without a URL: the embedded engine, in a directory that lives as long as this run. */
+/* Without a URL: the embedded engine, and a new directory for each case, where nobody else makes
+ * a noise that might wake what should have been woken by itself. */
 static struct tally run_in_new_directory(struct settings *settings)
 {
     const char *parent = getenv("TMPDIR");
     char directory[512];
-    char url[600];
     struct tally tally;
 
     snprintf(directory, sizeof directory, "%s/conformance-XXXXXX", parent ? parent : "/tmp");
     CHECK(mkdtemp(directory));
-    snprintf(url, sizeof url, "file:%s", directory);
-    settings->url = url;
+    settings->directory = directory;
     tally = run_all(settings);
-    settings->url = NULL;
     nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return tally;
 }
