@@ -191,6 +191,11 @@ static void close_stay(const struct history *history, size_t count, struct stay 
         if (stay->until_ns && stay->until_ns < kill_ns)
             stay->end_ns = stay->until_ns; /* it was lost before */
     }
+    /* Stopped for so long on its way out of the call that it was over before anybody saw it. */
+    if (stay->until_ns == stay->granted_ns && stay->valid_ns == 0) {
+        stay->end_ns = stay->ask_ns;
+        return;
+    }
     if (stay->end_ns < stay->granted_ns)
         stay->end_ns = stay->granted_ns;
     if (stay->end_ns < stay->valid_ns)
