@@ -166,6 +166,7 @@ struct hf__turn {
     bool others_wait;
     bool lowered; /* a DOWNGRADE has been asked for and not confirmed */
     bool lowered_perhaps; /* ... and one was left without an answer */
+    bool overtaken; /* the asker's question was put again before it was answered */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */

@@ -280,22 +280,24 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     if (turn->asker)
         hf__events_answer(&turn->asker->answer, HF_OK);
     turn->asker = NULL;
+    turn->overtaken = false;
 }
 
 static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
     bool limited = turn->core->recipe->leases && !turn->ends;
     uint64_t most_ns = turn->lease_ns / 12 > RENEW_FIRST_NS ? turn->lease_ns / 12 : RENEW_FIRST_NS;
+    bool perhaps = reply->kind == HF__REPLY_UNKNOWN || turn->overtaken;
 
     turn->asking = HF__REQUEST_NONE;
     turn->extend_lease_ns = 0;
-    if (reply->ticket.kind == HF__REQUEST_DOWNGRADE && reply->kind == HF__REPLY_UNKNOWN)
+    turn->overtaken = false;
+    if (reply->ticket.kind == HF__REQUEST_DOWNGRADE && perhaps)
         turn->lowered_perhaps = true; /* go on until it is confirmed */
     else if (!turn->lowered_perhaps)
         turn->lowered = false; /* certainly not applied: it is exclusive as before */
     if (turn->asker)
-        hf__events_answer(&turn->asker->answer,
-                          reply->kind == HF__REPLY_UNKNOWN ? HF_EUNKNOWN : reply->status);
+        hf__events_answer(&turn->asker->answer, perhaps ? HF_EUNKNOWN : reply->status);
     turn->asker = NULL;
     if (!limited)
         return;

@@ -127,6 +127,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->others_wait = false;
     turn->lowered = false;
     turn->lowered_perhaps = false;
+    turn->overtaken = false;
     turn->left_unanswered = false;
     turn->at_risk = false;
     turn->refused = HF_OK;
@@ -248,6 +249,8 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
         .deadline_ns = answer_by(turn, kind, now_ns),
     };
 
+    if (turn->asker && turn->asking == kind)
+        turn->overtaken = true;
     turn->asking = kind;
     turn->asked_ns = now_ns;
     turn->asked_lease_ns = request.lease_ns;
