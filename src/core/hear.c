@@ -238,6 +238,20 @@ static void note_margin(struct hf__turn *turn, uint64_t now_ns)
     stats->renewed++;
 }
 
+/* When to renew next. A DOWNGRADE moves no end: if it took the place of a renewal, that is due. */
+static void schedule(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
+{
+    uint64_t next_ns = draw_renewal(turn, reply->ticket.sent_ns);
+    bool renewed = reply->ticket.kind != HF__REQUEST_DOWNGRADE;
+
+    if (next_ns == HF__NEVER || renewed)
+        turn->renew_at_ns = next_ns;
+    else if (turn->renew_at_ns == HF__NEVER)
+        turn->renew_at_ns = now_ns;
+    if (turn->lowered)
+        turn->renew_at_ns = now_ns; /* still to be confirmed */
+}
+
 /* Renewed, extended or lowered. */
 static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
@@ -268,9 +282,7 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         turn->lease_ns = turn->extend_lease_ns; /* renewals keep to it */
     }
     turn->extend_lease_ns = 0;
-    turn->renew_at_ns = draw_renewal(turn, reply->ticket.sent_ns);
-    if (turn->lowered)
-        turn->renew_at_ns = now_ns; /* still to be confirmed */
+    schedule(turn, reply, now_ns);
     if (turn->state == HF__TURN_DOUBTED)
         hf__turn_move(turn, HF__TURN_HELD);
     hf__hold_set_validity(hold, turn->valid_until_ns);
@@ -465,6 +477,11 @@ void hf__hear_reply(struct hf__turn *turn, const struct hf__reply *reply, uint64
         return;
     if (news && reply->kind == HF__REPLY_GRANTED && reply->fence <= turn->fence_passed)
         return; /* appointed long ago: we lost that turn unheard, and wait again */
+    if (phase == HF__PHASE_HOLDING && hf__hold_ended(turn->hold, now_ns)) {
+        /* Whoever asked the clock knows that it is over: no answer brings it back. */
+        hf__hear_loss(turn, hf__hold_cause(turn->hold, now_ns), false, now_ns);
+        return;
+    }
 
     next = hf__pattern_move(turn->core->recipe->pattern, phase, reply->kind);
     hf__trace(turn->core->env, "%s: reply %d to %d: %s (turn %llx)", turn->name->text,

@@ -336,13 +336,8 @@ void hf__turn_lower(struct hf__turn *turn, uint64_t now_ns)
 
 static void hold_due(struct hf__turn *turn, uint64_t now_ns)
 {
-    const struct hf__hold *hold = turn->hold;
-    bool has_maximum = hold->end_ns != HF__NEVER && !hold->end_is_lease;
-    /* Where the store ends the turn itself, its lease is the maximum. */
-    bool held_too_long = has_maximum && (turn->ends || now_ns >= hold->end_ns);
-
-    if (now_ns >= turn->valid_until_ns || now_ns >= hold->end_ns) {
-        hf__hear_loss(turn, held_too_long ? HF__CAUSE_MAX_HOLD : HF__CAUSE_EXPIRED, false, now_ns);
+    if (hf__hold_ended(turn->hold, now_ns)) {
+        hf__hear_loss(turn, hf__hold_cause(turn->hold, now_ns), false, now_ns);
         return;
     }
     if (now_ns < turn->renew_at_ns)
