@@ -121,9 +121,10 @@ static void repose(struct hf__turn *turn, const struct hf__reply *reply, uint64_
     hf__claim_set_timer(claim);
 }
 
-static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns)
+/* `lease_ns` is what the store gave, which may be less than what the turn will ask for next. */
+static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns, uint64_t lease_ns)
 {
-    uint64_t third_ns = turn->lease_ns / HF__RENEWALS;
+    uint64_t third_ns = (lease_ns < turn->lease_ns ? lease_ns : turn->lease_ns) / HF__RENEWALS;
 
     if (!turn->core->recipe->leases || turn->ends)
         return HF__NEVER;
@@ -219,7 +220,7 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
         repose(turn, reply, now_ns); /* a fixed lease that is over before it began */
         return;
     }
-    turn->renew_at_ns = draw_renewal(turn, sent_ns);
+    turn->renew_at_ns = draw_renewal(turn, sent_ns, lease_ns);
     if (reply->appointed && turn->renew_at_ns != HF__NEVER)
         turn->renew_at_ns = now_ns;
     if (fence > turn->name->fence_seen)
@@ -241,7 +242,8 @@ static void note_margin(struct hf__turn *turn, uint64_t now_ns)
 /* When to renew next. A DOWNGRADE moves no end: if it took the place of a renewal, that is due. */
 static void schedule(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
-    uint64_t next_ns = draw_renewal(turn, reply->ticket.sent_ns);
+    uint64_t lease_ns = reply->lease_ns > 0 ? reply->lease_ns : turn->asked_lease_ns;
+    uint64_t next_ns = draw_renewal(turn, reply->ticket.sent_ns, lease_ns);
     bool renewed = reply->ticket.kind != HF__REQUEST_DOWNGRADE;
 
     if (next_ns == HF__NEVER || renewed)
