@@ -123,6 +123,7 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
         ballot->kind == request->ticket.kind && request->ticket.kind == HF__REQUEST_RELEASE;
     uint32_t everybody = driver->stores == 32 ? UINT32_MAX : (1u << driver->stores) - 1;
     uint32_t audience = repeated && ballot->stragglers ? ballot->stragglers : everybody;
+    uint32_t missing = audience == everybody ? 0 : ballot->missing;
     uint32_t accepted = 0;
 
     if (request->ticket.kind == HF__REQUEST_CLAIM && request->fence == 0)
@@ -134,6 +135,7 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
         .round = request->ticket.round,
         .fence = request->fence,
         .stragglers = request->ticket.kind == HF__REQUEST_RELEASE ? audience : 0,
+        .missing = missing,
     };
     /* Those who confirmed an earlier try of this RELEASE need not be asked again. */
     ballot->votes.gone = (uint32_t)__builtin_popcount(everybody & ~audience);
@@ -259,6 +261,8 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
     ballot->asked &= ~bit;
     if (reply->kind == HF__REPLY_GONE || reply->kind == HF__REPLY_REFUSED)
         ballot->stragglers &= ~(uint32_t)bit;
+    if (reply->kind == HF__REPLY_GONE && !reply->released)
+        ballot->missing++;
     add_vote(ballot, reply);
     if (ballot->decided)
         return false;
@@ -279,8 +283,10 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
     case HF__VERDICT_REFUSED:
         reply->kind = HF__REPLY_REFUSED;
         break;
-    case HF__VERDICT_GONE:
+    case HF__VERDICT_GONE: /* it was there, unless so many had nothing that no majority can have */
         reply->kind = HF__REPLY_GONE;
+        reply->released =
+            ballot->missing + hf__quorum_majority((uint32_t)driver->stores) <= driver->stores;
         break;
     case HF__VERDICT_FAILED:
         reply->kind = HF__REPLY_FAILED;
