@@ -223,7 +223,7 @@ static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
         votes->highest = reply->fence;
     switch (reply->kind) {
     case HF__REPLY_GRANTED:
-        if (ballot->kind != HF__REQUEST_CLAIM || reply->fence == ballot->fence)
+        if (ballot->kind != HF__REQUEST_CLAIM || !reply->low)
             votes->accepted++;
         else
             votes->low++;
