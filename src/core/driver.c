@@ -264,8 +264,12 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
     if (reply->kind == HF__REPLY_GONE && !reply->released)
         ballot->missing++;
     add_vote(ballot, reply);
-    if (ballot->decided)
-        return false;
+    if (ballot->decided) { /* the last store that had to be told has answered too */
+        bool all_out = ballot->kind == HF__REQUEST_RELEASE && ballot->stragglers == 0;
+
+        reply->kind = HF__REPLY_GONE;
+        return all_out;
+    }
 
     reply->fence = ballot->fence;
     switch (hf__quorum_verdict(ballot->kind, &ballot->votes)) {

@@ -368,7 +368,7 @@ void hf__hear_leaver(struct hf__turn *turn, int status)
 static void leave_done(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
     hf__hear_leaver(turn, reply->released || turn->left_unanswered ? HF_OK : HF_ELOST);
-    if (turn->ballot.stragglers == 0) {
+    if (turn->ballot.stragglers == 0 || now_ns >= turn->stored_until_ns) {
         hf__turn_free(turn);
         return;
     }
