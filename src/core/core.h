@@ -166,6 +166,7 @@ struct hf__turn {
     bool others_wait;
     bool lowered;         /* a DOWNGRADE has been asked for and not confirmed */
     bool lowered_perhaps; /* ... and one was left without an answer */
+    bool overtaken; /* the asker's question was put again before it was answered */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */
@@ -344,6 +345,9 @@ void hf__hold_set_validity(struct hf__hold *hold, uint64_t valid_until_ns);
 void hf__hold_lose(struct hf__hold *hold, const char *cause, uint64_t now_ns);
 void hf__hold_tell(struct hf__hold *hold, int event_kind, uint64_t now_ns);
 bool hf__hold_valid(const struct hf__hold *hold, uint64_t now_ns);
+/* By the clock alone; only while it has its turn. And by which end. */
+bool hf__hold_ended(const struct hf__hold *hold, uint64_t now_ns);
+const char *hf__hold_cause(const struct hf__hold *hold, uint64_t now_ns);
 /* Ends the handle. grant->answer is final at once, or when the store has answered. */
 void hf__hold_release(struct hf_grant *grant, uint64_t now_ns);
 void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns);

@@ -127,6 +127,7 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
         ballot->kind == request->ticket.kind && request->ticket.kind == HF__REQUEST_RELEASE;
     uint32_t everybody = driver->stores == 32 ? UINT32_MAX : (1u << driver->stores) - 1;
     uint32_t audience = repeated && ballot->stragglers ? ballot->stragglers : everybody;
+    uint32_t missing = audience == everybody ? 0 : ballot->missing;
     uint32_t accepted = 0;
 
     if (request->ticket.kind == HF__REQUEST_CLAIM && request->fence == 0)
@@ -138,6 +139,7 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
         .round = request->ticket.round,
         .fence = request->fence,
         .stragglers = request->ticket.kind == HF__REQUEST_RELEASE ? audience : 0,
+        .missing = missing,
     };
     /* Those who confirmed an earlier try of this RELEASE need not be asked again. */
     ballot->votes.gone = (uint32_t)__builtin_popcount(everybody & ~audience);
@@ -225,7 +227,7 @@ static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
         votes->highest = reply->fence;
     switch (reply->kind) {
     case HF__REPLY_GRANTED:
-        if (ballot->kind != HF__REQUEST_CLAIM || reply->fence == ballot->fence)
+        if (ballot->kind != HF__REQUEST_CLAIM || !reply->low)
             votes->accepted++;
         else
             votes->low++;
@@ -263,9 +265,15 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
     ballot->asked &= ~bit;
     if (reply->kind == HF__REPLY_GONE || reply->kind == HF__REPLY_REFUSED)
         ballot->stragglers &= ~(uint32_t)bit;
+    if (reply->kind == HF__REPLY_GONE && !reply->released)
+        ballot->missing++;
     add_vote(ballot, reply);
-    if (ballot->decided)
-        return false;
+    if (ballot->decided) { /* the last store that had to be told has answered too */
+        bool all_out = ballot->kind == HF__REQUEST_RELEASE && ballot->stragglers == 0;
+
+        reply->kind = HF__REPLY_GONE;
+        return all_out;
+    }
 
     reply->fence = ballot->fence;
     switch (hf__quorum_verdict(ballot->kind, &ballot->votes)) {
@@ -283,8 +291,10 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
     case HF__VERDICT_REFUSED:
         reply->kind = HF__REPLY_REFUSED;
         break;
-    case HF__VERDICT_GONE:
+    case HF__VERDICT_GONE: /* it was there, unless so many had nothing that no majority can have */
         reply->kind = HF__REPLY_GONE;
+        reply->released =
+            ballot->missing + hf__quorum_majority((uint32_t)driver->stores) <= driver->stores;
         break;
     case HF__VERDICT_FAILED:
         reply->kind = HF__REPLY_FAILED;

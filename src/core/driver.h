@@ -47,6 +47,7 @@ struct hf__ballot {
     uint32_t round;
     uint64_t fence;      /* proposed */
     uint32_t stragglers; /* RELEASE: stores that have not confirmed, by bit */
+    uint32_t missing;    /* RELEASE: stores that did not have it, over all tries */
     uint64_t asked;      /* one bit a store: a vote is still to come */
     bool decided;
 };

@@ -122,9 +122,10 @@ static void repose(struct hf__turn *turn, const struct hf__reply *reply, uint64_
     hf__claim_set_timer(claim);
 }
 
-static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns)
+/* `lease_ns` is what the store gave, which may be less than what the turn will ask for next. */
+static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns, uint64_t lease_ns)
 {
-    uint64_t third_ns = turn->lease_ns / HF__RENEWALS;
+    uint64_t third_ns = (lease_ns < turn->lease_ns ? lease_ns : turn->lease_ns) / HF__RENEWALS;
 
     if (!turn->core->recipe->leases || turn->ends)
         return HF__NEVER;
@@ -220,7 +221,7 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
         repose(turn, reply, now_ns); /* a fixed lease that is over before it began */
         return;
     }
-    turn->renew_at_ns = draw_renewal(turn, sent_ns);
+    turn->renew_at_ns = draw_renewal(turn, sent_ns, lease_ns);
     if (reply->appointed && turn->renew_at_ns != HF__NEVER)
         turn->renew_at_ns = now_ns;
     if (fence > turn->name->fence_seen)
@@ -237,6 +238,21 @@ static void note_margin(struct hf__turn *turn, uint64_t now_ns)
     if (stats->renewed == 0 || margin_ms < stats->lowest_margin_ms)
         stats->lowest_margin_ms = margin_ms;
     stats->renewed++;
+}
+
+/* When to renew next. A DOWNGRADE moves no end: if it took the place of a renewal, that is due. */
+static void schedule(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
+{
+    uint64_t lease_ns = reply->lease_ns > 0 ? reply->lease_ns : turn->asked_lease_ns;
+    uint64_t next_ns = draw_renewal(turn, reply->ticket.sent_ns, lease_ns);
+    bool renewed = reply->ticket.kind != HF__REQUEST_DOWNGRADE;
+
+    if (next_ns == HF__NEVER || renewed)
+        turn->renew_at_ns = next_ns;
+    else if (turn->renew_at_ns == HF__NEVER)
+        turn->renew_at_ns = now_ns;
+    if (turn->lowered)
+        turn->renew_at_ns = now_ns; /* still to be confirmed */
 }
 
 /* Renewed, extended or lowered. */
@@ -269,9 +285,7 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         turn->lease_ns = turn->extend_lease_ns; /* renewals keep to it */
     }
     turn->extend_lease_ns = 0;
-    turn->renew_at_ns = draw_renewal(turn, reply->ticket.sent_ns);
-    if (turn->lowered)
-        turn->renew_at_ns = now_ns; /* still to be confirmed */
+    schedule(turn, reply, now_ns);
     if (turn->state == HF__TURN_DOUBTED)
         hf__turn_move(turn, HF__TURN_HELD);
     hf__hold_set_validity(hold, turn->valid_until_ns);
@@ -281,22 +295,24 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     if (turn->asker)
         hf__events_answer(&turn->asker->answer, HF_OK);
     turn->asker = NULL;
+    turn->overtaken = false;
 }
 
 static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
     bool limited = turn->core->recipe->leases && !turn->ends;
     uint64_t most_ns = turn->lease_ns / 12 > RENEW_FIRST_NS ? turn->lease_ns / 12 : RENEW_FIRST_NS;
+    bool perhaps = reply->kind == HF__REPLY_UNKNOWN || turn->overtaken;
 
     turn->asking = HF__REQUEST_NONE;
     turn->extend_lease_ns = 0;
-    if (reply->ticket.kind == HF__REQUEST_DOWNGRADE && reply->kind == HF__REPLY_UNKNOWN)
+    turn->overtaken = false;
+    if (reply->ticket.kind == HF__REQUEST_DOWNGRADE && perhaps)
         turn->lowered_perhaps = true; /* go on until it is confirmed */
     else if (!turn->lowered_perhaps)
         turn->lowered = false; /* certainly not applied: it is exclusive as before */
     if (turn->asker)
-        hf__events_answer(&turn->asker->answer,
-                          reply->kind == HF__REPLY_UNKNOWN ? HF_EUNKNOWN : reply->status);
+        hf__events_answer(&turn->asker->answer, perhaps ? HF_EUNKNOWN : reply->status);
     turn->asker = NULL;
     if (!limited)
         return;
@@ -357,7 +373,7 @@ void hf__hear_leaver(struct hf__turn *turn, int status)
 static void leave_done(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
     hf__hear_leaver(turn, reply->released || turn->left_unanswered ? HF_OK : HF_ELOST);
-    if (turn->ballot.stragglers == 0) {
+    if (turn->ballot.stragglers == 0 || now_ns >= turn->stored_until_ns) {
         hf__turn_free(turn);
         return;
     }
@@ -468,6 +484,11 @@ void hf__hear_reply(struct hf__turn *turn, const struct hf__reply *reply, uint64
         return;
     if (news && reply->kind == HF__REPLY_GRANTED && reply->fence <= turn->fence_passed)
         return; /* appointed long ago: we lost that turn unheard, and wait again */
+    if (phase == HF__PHASE_HOLDING && hf__hold_ended(turn->hold, now_ns)) {
+        /* Whoever asked the clock knows that it is over: no answer brings it back. */
+        hf__hear_loss(turn, hf__hold_cause(turn->hold, now_ns), false, now_ns);
+        return;
+    }
 
     next = hf__pattern_move(turn->core->recipe->pattern, phase, reply->kind);
     hf__trace(turn->core->env, "%s: reply %d to %d: %s (turn %llx)", turn->name->text,

@@ -45,6 +45,21 @@ void hf__hold_set_validity(struct hf__hold *hold, uint64_t valid_until_ns)
     atomic_store_explicit(&hold->valid_until_ns, valid_until_ns, memory_order_release);
 }
 
+bool hf__hold_ended(const struct hf__hold *hold, uint64_t now_ns)
+{
+    return now_ns >= hold->turn->valid_until_ns || now_ns >= hold->end_ns;
+}
+
+const char *hf__hold_cause(const struct hf__hold *hold, uint64_t now_ns)
+{
+    bool has_maximum = hold->end_ns != HF__NEVER && !hold->end_is_lease;
+    /* Where the store ends the turn itself, its lease is the maximum. */
+    bool store_ends = hold->turn && hold->turn->ends;
+
+    return has_maximum && (store_ends || now_ns >= hold->end_ns) ? HF__CAUSE_MAX_HOLD
+                                                                 : HF__CAUSE_EXPIRED;
+}
+
 /* --- birth --- */
 
 static struct hf_grant *take_grant(struct hf__core *core)
@@ -255,7 +270,7 @@ static int let_go(struct hf_grant *grant, uint64_t now_ns)
     hold->grant_count--;
     core->stats.held--;
     if (!valid && !hold->lost_cause) { /* the loss shows at release */
-        hold->lost_cause = HF__CAUSE_EXPIRED;
+        hold->lost_cause = hf__hold_cause(hold, now_ns);
         atomic_store(&hold->valid_until_ns, 0);
         core->stats.lost++;
         hf__hold_tell(hold, HF_EVENT_LOST, now_ns);

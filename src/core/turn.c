@@ -138,6 +138,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->others_wait = false;
     turn->lowered = false;
     turn->lowered_perhaps = false;
+    turn->overtaken = false;
     turn->left_unanswered = false;
     turn->at_risk = false;
     turn->refused = HF_OK;
@@ -259,6 +260,8 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
         .deadline_ns = answer_by(turn, kind, now_ns),
     };
 
+    if (turn->asker && turn->asking == kind)
+        turn->overtaken = true;
     turn->asking = kind;
     turn->asked_ns = now_ns;
     turn->asked_lease_ns = request.lease_ns;
@@ -344,11 +347,8 @@ void hf__turn_lower(struct hf__turn *turn, uint64_t now_ns)
 
 static void hold_due(struct hf__turn *turn, uint64_t now_ns)
 {
-    const struct hf__hold *hold = turn->hold;
-    bool held_too_long = now_ns >= hold->end_ns && !hold->end_is_lease;
-
-    if (now_ns >= turn->valid_until_ns || now_ns >= hold->end_ns) {
-        hf__hear_loss(turn, held_too_long ? HF__CAUSE_MAX_HOLD : HF__CAUSE_EXPIRED, false, now_ns);
+    if (hf__hold_ended(turn->hold, now_ns)) {
+        hf__hear_loss(turn, hf__hold_cause(turn->hold, now_ns), false, now_ns);
         return;
     }
     if (now_ns < turn->renew_at_ns)

@@ -125,6 +125,8 @@ struct hf__reply {
      * and answers never overtake each other here). */
     uint64_t fence;
     uint32_t ahead;        /* QUEUED, REFUSED: how many, or HF__AHEAD_UNKNOWN                  */
+    bool low;              /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not *
+                                * above this store's counter, which is in `fence`                 */
     bool others_wait;      /* GRANTED: somebody stands in line behind                          */
     bool released;         /* GONE after RELEASE: it was there, held or waiting, until now     */
     bool appointed;        /* GRANTED as news: made owner by somebody else's release; validity *

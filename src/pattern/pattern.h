@@ -41,8 +41,8 @@ const char *hf__pattern_move_name(enum hf__move move);
 /* The votes of N independent stores on one question. */
 struct hf__votes {
     uint32_t stores;
-    uint32_t accepted; /* GRANTED with exactly the fence that was proposed          */
-    uint32_t low;      /* GRANTED, but its counter stands at `highest` or below     */
+    uint32_t accepted; /* GRANTED with the fence that was proposed                  */
+    uint32_t low;      /* GRANTED, but its counter is not below the proposal        */
     uint32_t refused;  /* REFUSED or QUEUED                                         */
     uint32_t gone;
     uint32_t failed;

@@ -217,7 +217,7 @@ static int submit(struct hf__conn *base, const struct hf__request *request)
 
     letter->held = true;
     if (is_local(conn))
-        store_answer(world, &world->stores[0], &question);
+        (void)store_answer(world, &world->stores[0], &question);
     else
         network_ask(world, conn->serial, &question);
     return HF_OK;

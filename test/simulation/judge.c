@@ -91,6 +91,18 @@ static void check_owned(struct world *world, const struct client *client, const 
                     client->index, user->index, (unsigned long long)user->fence, stores);
 }
 
+/* Whoever could look at the clock and saw that it is over may never see it valid again. */
+static void check_final(struct world *world, const struct client *client, struct user *user)
+{
+    if (!holds(user) || !client_runs(client) || client->stale_ns > 0)
+        return;
+    if (!believes(client, user))
+        user->seen_over = true;
+    else if (user->seen_over)
+        judge_violation(world, user->name, "client %d user %d: it was over, and is valid again",
+                        client->index, user->index);
+}
+
 void judge_exclusion(struct world *world)
 {
     const struct user *first[NAMES_MAX] = { NULL };
@@ -98,12 +110,13 @@ void judge_exclusion(struct world *world)
     bool exclusive[NAMES_MAX] = { false };
 
     for (int i = 0; i < world->plan.clients; i++) {
-        const struct client *client = &world->clients[i];
+        struct client *client = &world->clients[i];
 
         for (int j = 0; client->state != CLIENT_DOWN && j < client->user_count; j++) {
-            const struct user *user = &client->users[j];
+            struct user *user = &client->users[j];
             int name = user->name;
 
+            check_final(world, client, user);
             if (!believes(client, user) || user->broken)
                 continue;
             check_owned(world, client, user);

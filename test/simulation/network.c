@@ -127,29 +127,26 @@ static void send(struct world *world, struct letter *letter, bool to_store)
     post(world, letter, at_ns);
 }
 
-/* A second copy of what may be repeated, after the first. One that moves an end in is only harmless at once: the
- * engines must take care of that one. */
-static void perhaps_double(struct world *world, uint64_t serial, const struct question *question)
+/* A second copy of what was executed. One that moves an end in is only harmless at once: engines must
+ * see to it that it does not come later. */
+static void perhaps_double(struct world *world, const struct letter *letter)
 {
-    uint64_t first_ns = find(world, serial)->ordered_up_ns;
+    const struct question *question = &letter->question;
     struct letter *copy;
 
-    if (!fault_on(world, FAULT_DUPLICATE) || !world_chance(world, 20))
+    if (!fault_on(world, FAULT_DUPLICATE) || !world_chance(world, 20) || question->repeated)
         return;
     if (question->shorten || question->ticket.kind == HF__REQUEST_LIST ||
         question->ticket.kind == HF__REQUEST_BREAK)
         return;
 
     fault_count(world, FAULT_DUPLICATE);
-    copy = network_letter(world, LETTER_QUESTION, serial);
+    copy = network_letter(world, LETTER_QUESTION, letter->serial);
     copy->question = *question;
     copy->question.repeated = true;
     if (question->ticket.kind == HF__REQUEST_CLAIM)
         record_get(world, question->token)->claims_under_way++;
-    copy->question.serial = serial;
-    if (first_ns < world->now_ns) /* the first got lost */
-        first_ns = world->now_ns;
-    post(world, copy, first_ns + world_between(world, MS, 500 * MS));
+    post(world, copy, world->now_ns + world_between(world, MS, 500 * MS));
 }
 
 void network_ask(struct world *world, uint64_t serial, const struct question *question)
@@ -161,7 +158,6 @@ void network_ask(struct world *world, uint64_t serial, const struct question *qu
     if (question->ticket.kind == HF__REQUEST_CLAIM)
         record_get(world, question->token)->claims_under_way++;
     send(world, letter, true);
-    perhaps_double(world, serial, question);
 }
 
 void network_answer(struct world *world, struct letter *letter)
@@ -301,8 +297,8 @@ static void arrive_at_store(struct world *world, struct letter *letter)
                (session->cut_at_store && (is_stream(world) || !letter->held))) {
         TRACE(world, question.name, "dropped at the end of session %llu",
               (unsigned long long)letter->serial);
-    } else {
-        store_answer(world, store, &question);
+    } else if (store_answer(world, store, &question)) {
+        perhaps_double(world, letter);
     }
     network_drop(world, letter);
 }

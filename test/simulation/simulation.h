@@ -332,6 +332,7 @@ struct user {
     bool lost_told;    /* the event was fetched */
     bool valid_before; /* when the release was asked for */
     bool granted_told; /* the event GRANTED was fetched */
+    bool seen_over;    /* was not valid by the clock */
     bool lost;         /* was seen to be lost: for good */
     uint64_t lease_ns;
     uint64_t fence;
@@ -502,7 +503,8 @@ void witness_reply(struct client *client, const struct hf__reply *reply);
 /* --- store.c: who holds, who waits, as the store sees it --- */
 
 void store_start(struct world *world, size_t index);
-void store_answer(struct world *world, struct store *store, const struct question *question);
+/* False: it was refused unread. */
+bool store_answer(struct world *world, struct store *store, const struct question *question);
 void store_settle(struct world *world, struct store *store, int name, const struct entry *asker);
 void store_forget(struct world *world, struct store *store, bool fences_too);
 void store_bury(struct world *world, struct store *store, int client);

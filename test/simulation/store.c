@@ -312,9 +312,12 @@ static void answer_waiter(struct world *world, struct store *store, const struct
 {
     const struct shelf *shelf = &store->shelves[question->name];
     uint32_t ahead = (uint32_t)(entry - shelf->entries);
+    uint64_t scale = engine_recipe(world->plan.kind)->hands_on ? 256 : 1;
 
     answer_busy(world, question, shelf,
-                (struct hf__reply){ .kind = HF__REPLY_QUEUED, .ahead = ahead });
+                (struct hf__reply){ .kind = HF__REPLY_QUEUED,
+                                    .ahead = ahead,
+                                    .fence = shelf->counter * scale });
 }
 
 static void tell_owners(struct world *world, struct store *store, int name)
@@ -509,7 +512,7 @@ static void downgrade(struct world *world, struct store *store, const struct que
 {
     struct entry *entry = find(world, &store->shelves[question->name], question);
 
-    if (!entry || !entry->owner || entry->broken) {
+    if (!entry || !entry->owner) {
         answer(world, question, (struct hf__reply){ .kind = HF__REPLY_GONE });
         return;
     }
@@ -600,7 +603,7 @@ static void hear_session(struct world *world, struct store *store, const struct 
     }
 }
 
-void store_answer(struct world *world, struct store *store, const struct question *question)
+bool store_answer(struct world *world, struct store *store, const struct question *question)
 {
     TRACE(world, question->name, "store %zu: gets %s of client %d, turn %llx (round %u)",
           store->index, report_request(question->ticket.kind), question->client,
@@ -608,7 +611,7 @@ void store_answer(struct world *world, struct store *store, const struct questio
     if (refuses(world, question)) {
         answer(world, question,
                (struct hf__reply){ .kind = HF__REPLY_FAILED, .status = HF_EUNREACHABLE });
-        return;
+        return false;
     }
     hear_session(world, store, question);
     store_settle(world, store, question->name, NULL);
@@ -638,6 +641,7 @@ void store_answer(struct world *world, struct store *store, const struct questio
     case HF__REQUEST_NONE:
         assert(!"a question that asks nothing");
     }
+    return true;
 }
 
 /* --- what happens to a store --- */

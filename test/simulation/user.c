@@ -165,9 +165,10 @@ static void take_grant(struct client *client, struct user *user)
     user->fence = hold->fence;
     user->granted_ns = world->now_ns;
     user->downgrading = user->lowered_perhaps = false;
-    user->lost = false;
+    user->lost = user->seen_over = false;
     user->state = USER_HOLDING;
-    if (hold->turn)
+    memset(user->token, 0, HF__TOKEN_BYTES);
+    if (hold->turn) /* else it is lost already */
         memcpy(user->token, hold->turn->token, HF__TOKEN_BYTES);
     user->broken = record_get(world, user->token)->endings[0] == ENDING_BROKEN;
     judge_grant(client, user, &world->attempts[user->attempt]);
