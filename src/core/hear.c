@@ -229,6 +229,20 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
     hf__claim_win(turn->claim, turn, now_ns);
 }
 
+bool hf__hear_prompt(struct hf__turn *turn, const struct hf__reply *reply)
+{
+    assert(turn->state == HF__TURN_ASKING && reply->kind == HF__REPLY_GRANTED);
+
+    if (goes_back(turn, reply->fence) ||
+        (turn->core->required & ~hf__driver_promises(&turn->core->driver)))
+        return false;
+    turn->valid_until_ns = HF__NEVER;
+    turn->fence = reply->fence;
+    turn->name->fence_seen = reply->fence;
+    hf__turn_move(turn, HF__TURN_HELD);
+    return true;
+}
+
 static void note_margin(struct hf__turn *turn, uint64_t now_ns)
 {
     struct hf_client_stats *stats = &turn->core->stats;

@@ -516,6 +516,8 @@ void hf__outbox_done(struct hf__embedded *conn);
 /* --- ask.c: how does a claim enter the contest? --- */
 
 int hf__ask_claim(struct hf__embedded *conn, const struct hf__request *request);
+/* 1: granted, and answered in request->prompt; otherwise nothing has happened. */
+int hf__ask_at_once(struct hf__embedded *conn, const struct hf__request *request);
 void hf__ask_write_purpose(struct hf__embedded *conn, uint32_t node, const char *purpose);
 struct hf__word hf__ask_word(const struct hf__embedded *conn, uint32_t lock, uint64_t fence,
                              uint32_t owner);
@@ -524,6 +526,8 @@ struct hf__word hf__ask_word(const struct hf__embedded *conn, uint32_t lock, uin
 
 int hf__keep_inspect(struct hf__embedded *conn, const struct hf__request *request);
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request);
+/* 1: released, and answered in request->prompt; 0: nothing has happened. */
+int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *request);
 int hf__keep_renew(struct hf__embedded *conn, const struct hf__request *request);
 int hf__keep_downgrade(struct hf__embedded *conn, const struct hf__request *request);
 /* Takes it out of the line, and forgets it. 1: it was there until now; 0: it was not. */

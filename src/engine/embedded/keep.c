@@ -167,6 +167,17 @@ static bool release_fast(struct hf__embedded *conn, struct hf__stake *stake)
     return true;
 }
 
+int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *request)
+{
+    struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
+
+    if (!stake || !release_fast(conn, stake))
+        return 0;
+    *request->prompt =
+        (struct hf__reply){ .kind = HF__REPLY_GONE, .ticket = request->ticket, .released = true };
+    return 1;
+}
+
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request)
 {
     struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
