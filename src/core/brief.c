@@ -25,10 +25,10 @@ static bool is_plain(const struct hf__core *core, const struct hf__terms *terms)
 struct hf_grant *hf__brief_take(struct hf__core *core, const char *text,
                                 const struct hf__terms *terms, void *client, uint64_t now_ns)
 {
-    struct hf__reply reply;
     struct hf__turn *turn;
     struct hf_grant *grant = NULL;
     struct hf__name *name;
+    uint64_t fence;
     size_t bytes;
 
     if (!is_plain(core, terms) || hf__name_check(text, &bytes) < 0 ||
@@ -36,12 +36,12 @@ struct hf_grant *hf__brief_take(struct hf__core *core, const char *text,
         return NULL;
     assert(!core->recipe->hands_on); /* or the local queue would be passed by */
 
-    turn = hf__turn_try(core, name, terms, now_ns, &reply);
+    turn = hf__turn_try(core, name, terms, now_ns, &fence);
     if (!turn) {
         hf__names_settle(core, name);
         return NULL;
     }
-    if (hf__hear_prompt(turn, &reply))
+    if (hf__hear_prompt(turn, fence))
         grant = hf__hold_take(turn, terms, client, now_ns);
     if (grant)
         core->stats.acquired++;

@@ -321,11 +321,10 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn);
 void hf__turn_ask(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_due(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_refresh(struct hf__turn *turn, uint64_t now_ns);
-/* Where the store is at hand: asks for a lock that may be free. The reply says that it is ours; NULL:
- * it is not, and nothing is left behind. */
+/* Where the store is at hand: asks for a lock that may be free. It is ours by the store, with this
+ * fence; NULL: it is not, and nothing is left behind. */
 struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
-                              const struct hf__terms *terms, uint64_t now_ns,
-                              struct hf__reply *out_reply);
+                              const struct hf__terms *terms, uint64_t now_ns, uint64_t *out_fence);
 /* Gives back what was held, and ends the turn; false: not at once, and nothing has happened. */
 bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns);
 /* Gives it back, or undoes it, until that is confirmed. */
@@ -346,7 +345,7 @@ void hf__turn_set_timer(struct hf__turn *turn);
 
 void hf__hear_reply(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns);
 /* The answer to hf__turn_try: false: it is not to be believed, and the turn must leave. */
-bool hf__hear_prompt(struct hf__turn *turn, const struct hf__reply *reply);
+bool hf__hear_prompt(struct hf__turn *turn, uint64_t fence);
 /* `gone`: the store has nothing of it any more. */
 void hf__hear_loss(struct hf__turn *turn, const char *cause, bool gone, uint64_t now_ns);
 void hf__hear_leaver(struct hf__turn *turn, int status);

@@ -229,16 +229,19 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
     hf__claim_win(turn->claim, turn, now_ns);
 }
 
-bool hf__hear_prompt(struct hf__turn *turn, const struct hf__reply *reply)
+bool hf__hear_prompt(struct hf__turn *turn, uint64_t fence)
 {
-    assert(turn->state == HF__TURN_ASKING && reply->kind == HF__REPLY_GRANTED);
+    uint32_t required = turn->core->required;
 
-    if (goes_back(turn, reply->fence) ||
-        (turn->core->required & ~hf__driver_promises(&turn->core->driver)))
+    assert(turn->state == HF__TURN_ASKING);
+
+    if (goes_back(turn, fence))
+        return false;
+    if (required && (required & ~hf__driver_promises(&turn->core->driver)))
         return false;
     turn->valid_until_ns = HF__NEVER;
-    turn->fence = reply->fence;
-    turn->name->fence_seen = reply->fence;
+    turn->fence = fence;
+    turn->name->fence_seen = fence;
     hf__turn_move(turn, HF__TURN_HELD);
     return true;
 }

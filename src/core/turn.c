@@ -319,8 +319,9 @@ void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns)
     hf__turn_set_timer(turn);
 }
 
+/* 1: done; otherwise nothing has happened. */
 static int send_prompt(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns,
-                       struct hf__reply *out_reply)
+                       uint64_t *out_fence)
 {
     struct hf__request request = {
         .ticket = { .kind = kind, .round = ++turn->round, .claim_id = turn->id, .sent_ns = now_ns },
@@ -330,15 +331,14 @@ static int send_prompt(struct hf__turn *turn, enum hf__request_kind kind, uint64
         .mode = turn->mode,
         .lease_ns = turn->lease_ns,
         .fence = turn->fence,
-        .prompt = out_reply,
+        .prompt = out_fence,
     };
 
     return hf__driver_prompt(&turn->core->driver, &request);
 }
 
 struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
-                              const struct hf__terms *terms, uint64_t now_ns,
-                              struct hf__reply *out_reply)
+                              const struct hf__terms *terms, uint64_t now_ns, uint64_t *out_fence)
 {
     struct hf__turn *turn = make(core, name, terms);
 
@@ -347,7 +347,7 @@ struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
     assert(!turn->ends && !core->recipe->leases);
 
     hf__turn_move(turn, HF__TURN_ASKING);
-    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_reply) > 0)
+    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_fence) > 0)
         return turn;
     hf__turn_free(turn);
     return NULL;
@@ -355,13 +355,12 @@ struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
 
 bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns)
 {
-    struct hf__reply reply;
+    uint64_t fence;
 
     assert(turn->state == HF__TURN_HELD && !turn->claim);
 
-    if (send_prompt(turn, HF__REQUEST_RELEASE, now_ns, &reply) <= 0)
+    if (send_prompt(turn, HF__REQUEST_RELEASE, now_ns, &fence) <= 0)
         return false;
-    assert(reply.kind == HF__REPLY_GONE && reply.released);
 
     turn->hold->turn = NULL;
     turn->hold = NULL;

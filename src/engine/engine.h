@@ -92,9 +92,9 @@ struct hf__request {
     const char *purpose; /* CLAIM                                                                */
     const char *glob;    /* LIST                                                                 */
     uint64_t deadline_ns; /* unanswered by then: the reply is UNKNOWN (or FAILED if never sent)   */
-    struct hf__reply *prompt; /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way.  *
-                               * submit() answers 1 with the reply here, if it is GRANTED or GONE  *
-                               * with `released`; otherwise it changes nothing and answers <= 0    */
+    uint64_t *prompt; /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way. submit() *
+                       * answers 1 if it is done, with the fence of a CLAIM here; otherwise it    *
+                       * changes nothing, answers <= 0, and no reply will come                   */
 };
 
 enum hf__reply_kind {

@@ -123,14 +123,12 @@ int hf__ask_at_once(struct hf__embedded *conn, const struct hf__request *request
     struct hf__stake *stake;
     int status = hf__session_self(conn);
 
-    assert(may_be_fast(conn, request) && !hf__stakes_find(&conn->stakes, request->token));
+    assert(may_be_fast(conn, request));
 
     if (status == HF_OK)
         status = claim_fast(conn, request, &stake);
     if (status == 1)
-        *request->prompt = (struct hf__reply){ .kind = HF__REPLY_GRANTED,
-                                               .ticket = request->ticket,
-                                               .fence = stake->fence };
+        *request->prompt = stake->fence;
     return status;
 }
 

@@ -171,11 +171,7 @@ int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *r
 {
     struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
 
-    if (!stake || !release_fast(conn, stake))
-        return 0;
-    *request->prompt =
-        (struct hf__reply){ .kind = HF__REPLY_GONE, .ticket = request->ticket, .released = true };
-    return 1;
+    return stake && release_fast(conn, stake);
 }
 
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request)
