@@ -12,6 +12,7 @@
 
 #include <holdfast/holdfast.h>
 
+#include "bench.h"
 #include "say.h"
 
 #define NS_PER_S      1e9
@@ -23,7 +24,7 @@
 #define SLICES_MAX    99
 #define WORKLOADS_ALL ((1u << BENCH_WORKLOADS) - 1)
 
-static const char page[] =
+const char bench_page[] =
     "Usage: holdfast bench [OPTION]...\n"
     "\n"
     "Measures this store beside its raw client. Both take turns in short slices of the same\n"
@@ -230,7 +231,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out_options
     optind = 0; /* the GNU way to begin anew */
     while ((option = getopt_long(argc, argv, "+:hu:qv", longs, NULL)) != -1) {
         if (option == 'h') {
-            fputs(page, stdout);
+            fputs(bench_page, stdout);
             *out_exit_status = BENCH_EXIT_FINE;
             return -1;
         }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "exit.h"
 #include "say.h"
 
@@ -17,7 +18,7 @@ static const struct verb verbs[] = {
     { "show",    "one lock: its holders and its queue in order",    cmd_show_page,    cmd_show },
     { "break",   "take a lock away from one turn and from no other", cmd_break_page,  cmd_break },
     { "engines", "what this build can do, and what it promises",    cmd_engines_page, cmd_engines },
-    { "bench",   "measure this store",                              cmd_bench_page,   cmd_bench },
+    { "bench",   "measure this store",                              bench_page,       bench_main },
     { "version", "the version, and what is built in",               cmd_version_page, cmd_version },
     { "help",    "this overview, or the page of a verb",            cmd_help_page,    cmd_help },
 };

@@ -23,7 +23,6 @@ int cmd_ls(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_break(int argc, char **argv);
 int cmd_engines(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -32,7 +31,6 @@ extern const char cmd_ls_page[];
 extern const char cmd_show_page[];
 extern const char cmd_break_page[];
 extern const char cmd_engines_page[];
-extern const char cmd_bench_page[];
 extern const char cmd_version_page[];
 extern const char cmd_help_page[];
 

@@ -24,6 +24,7 @@ HF_API int hf_acquire(hf_client *client, const char *name, const struct hf_acqui
 {
     struct hf__terms terms;
     struct hf_claim *claim = NULL;
+    hf_grant *grant;
     int status;
 
     if (!client || !name || !out_grant)
@@ -37,6 +38,13 @@ HF_API int hf_acquire(hf_client *client, const char *name, const struct hf_acqui
 
     terms.blocking = true;
     pthread_mutex_lock(&client->mutex);
+    grant = hf__brief_take(&client->core, name, &terms, client, hf__loop_lately(client));
+    if (grant) {
+        client->references++;
+        hf__entry_unlock(client);
+        *out_grant = grant;
+        return HF_OK;
+    }
     status = hf__claim_start(&client->core, name, &terms, hf__loop_now(client), &claim);
     if (status < 0) {
         hf__report_named(client, status, "acquire", name, client->core.driver.error);

@@ -31,7 +31,8 @@ struct hf_client {
     uint64_t keeper_until_ns; /* it sleeps at most until then */
     pthread_t keeper;
     uint32_t spin_pauses;
-    uint64_t seen_ns; /* what the clock said last */
+    uint64_t seen_ns;   /* what the clock said last ... */
+    uint64_t seen_tick; /* ... and not before this tick */
 };
 
 /* A thread that waits, in client->followers. */
@@ -46,6 +47,8 @@ int hf__loop_start_keeper(struct hf_client *client);
 void hf__loop_stop_keeper(struct hf_client *client);
 /* With the mutex: the clock. */
 uint64_t hf__loop_now(struct hf_client *client);
+/* The same, perhaps a tick of the kernel's late: for what is shown to people, not for deadlines. */
+uint64_t hf__loop_lately(struct hf_client *client);
 /* With the mutex, after a request at hf__loop_now: returns, with it, when the answer is there. `bell` is
  * where it will be rung. */
 void hf__loop_wait(struct hf_client *client, struct hf__answer *answer,

@@ -76,6 +76,11 @@ HF_API int hf_release(hf_grant *grant)
     if (status < 0)
         return status;
 
+    if (!client->closed && hf__brief_give(grant, client->seen_ns)) {
+        hf__hold_free_grant(grant);
+        hf__entry_drop(client);
+        return HF_OK;
+    }
     /* What nothing but its owner ends needs no clock to be given back. */
     unlimited = atomic_load(&grant->hold->valid_until_ns) == HF__NEVER;
     hf__hold_release(grant, unlimited ? client->seen_ns : hf__loop_now(client));

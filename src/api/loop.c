@@ -76,6 +76,16 @@ uint64_t hf__loop_now(struct hf_client *client)
     return client->seen_ns;
 }
 
+uint64_t hf__loop_lately(struct hf_client *client)
+{
+    uint64_t tick = hf__clock_tick();
+
+    if (tick == client->seen_tick)
+        return client->seen_ns;
+    client->seen_tick = tick;
+    return hf__loop_now(client);
+}
+
 void hf__loop_step(struct hf_client *client)
 {
     hf__core_step(&client->core, hf__loop_now(client));

@@ -400,8 +400,7 @@ void hf__claim_finish(struct hf_claim *claim, int status, uint64_t now_ns)
 
 void hf__claim_win(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns)
 {
-    struct hf__hold *hold;
-    int status = hf__hold_new(claim, turn, now_ns, &hold);
+    int status = hf__hold_new(claim, turn, now_ns);
 
     claim->turn = NULL;
     turn->claim = NULL;

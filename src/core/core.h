@@ -308,12 +308,27 @@ void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_
 /* The waiting claim that this turn may be handed to without asking the store; NULL: none. */
 struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_ns);
 
+/* --- brief.c: a lock that nobody else wants --- */
+
+/* NULL: not this way, and nothing has happened that a step would not undo: start a claim. The time is
+ * only shown to people: nothing ends by it. */
+struct hf_grant *hf__brief_take(struct hf__core *core, const char *text,
+                                const struct hf__terms *terms, void *client, uint64_t now_ns);
+/* Ends the handle; false: not this way, and nothing has happened. */
+bool hf__brief_give(struct hf_grant *grant, uint64_t now_ns);
+
 /* --- turn.c: the life of one claim at the store --- */
 
 int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn);
 void hf__turn_ask(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_due(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_refresh(struct hf__turn *turn, uint64_t now_ns);
+/* Where the store is at hand: asks for a lock that may be free. It is ours by the store, with this
+ * fence; NULL: it is not, and nothing is left behind. */
+struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
+                              const struct hf__terms *terms, uint64_t now_ns, uint64_t *out_fence);
+/* Gives back what was held, and ends the turn; false: not at once, and nothing has happened. */
+bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns);
 /* Gives it back, or undoes it, until that is confirmed. */
 void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns);
 void hf__turn_extend(struct hf__turn *turn, uint64_t lease_ns, uint64_t now_ns);
@@ -331,6 +346,8 @@ void hf__turn_set_timer(struct hf__turn *turn);
 /* --- hear.c: what an answer means --- */
 
 void hf__hear_reply(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns);
+/* The answer to hf__turn_try: false: it is not to be believed, and the turn must leave. */
+bool hf__hear_prompt(struct hf__turn *turn, uint64_t fence);
 /* `gone`: the store has nothing of it any more. */
 void hf__hear_loss(struct hf__turn *turn, const char *cause, bool gone, uint64_t now_ns);
 void hf__hear_leaver(struct hf__turn *turn, int status);
@@ -338,8 +355,12 @@ void hf__hear_leaver(struct hf__turn *turn, int status);
 /* --- hold.c: possession, and its loss --- */
 
 struct hf__hold *hf__hold_find(const struct hf__name *name, const struct hf__owner *owner);
-int hf__hold_new(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns,
-                 struct hf__hold **out_hold);
+int hf__hold_new(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns);
+/* The same without a claim; NULL: out of memory. */
+struct hf_grant *hf__hold_take(struct hf__turn *turn, const struct hf__terms *terms, void *client,
+                               uint64_t now_ns);
+/* Ends the handle if the store can say so at once; false: nothing has happened. */
+bool hf__hold_give(struct hf_grant *grant, uint64_t now_ns);
 int hf__hold_nest(struct hf__hold *hold, struct hf_claim *claim);
 void hf__hold_set_validity(struct hf__hold *hold, uint64_t valid_until_ns);
 void hf__hold_lose(struct hf__hold *hold, const char *cause, uint64_t now_ns);

@@ -168,6 +168,15 @@ int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__
     return broadcast(driver, lane, request, ballot);
 }
 
+int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request)
+{
+    struct hf__conn *conn = driver->links[HF__LANE_CALL][0].conn;
+
+    assert(request->prompt && driver->recipe->at_hand && driver->stores == 1);
+
+    return conn->state == HF__CONN_UP ? driver->engine->submit(conn, request) : 0;
+}
+
 static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,
                         struct hf__reply *out_reply)
 {

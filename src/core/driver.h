@@ -60,6 +60,9 @@ void hf__driver_close(struct hf__driver *driver);
 int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                       struct hf__ballot *ballot);
 
+/* A request with `prompt`: 1: answered there; otherwise nothing has happened. */
+int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request);
+
 /* The next reply of any connection; of a quorum, each store's vote (the core hands it to
  * hf__driver_count). 0: none left. */
 int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__reply *out_reply,

@@ -230,6 +230,23 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
     hf__claim_win(turn->claim, turn, now_ns);
 }
 
+bool hf__hear_prompt(struct hf__turn *turn, uint64_t fence)
+{
+    uint32_t required = turn->core->required;
+
+    assert(turn->state == HF__TURN_ASKING);
+
+    if (goes_back(turn, fence))
+        return false;
+    if (required && (required & ~hf__driver_promises(&turn->core->driver)))
+        return false;
+    turn->valid_until_ns = HF__NEVER;
+    turn->fence = fence;
+    turn->name->fence_seen = fence;
+    hf__turn_move(turn, HF__TURN_HELD);
+    return true;
+}
+
 static void note_margin(struct hf__turn *turn, uint64_t now_ns)
 {
     struct hf_client_stats *stats = &turn->core->stats;

@@ -82,7 +82,7 @@ static struct hf_grant *take_grant(struct hf__core *core)
 }
 
 static struct hf_grant *new_grant(struct hf__core *core, struct hf__hold *hold,
-                                  const struct hf_claim *claim)
+                                  const struct hf__terms *terms, void *client)
 {
     struct hf_grant *grant = take_grant(core);
 
@@ -91,10 +91,10 @@ static struct hf_grant *new_grant(struct hf__core *core, struct hf__hold *hold,
     grant->releasing = false;
     grant->announces = false;
     grant->abandoned = false;
-    grant->client = claim->client;
+    grant->client = client;
     grant->hold = hold;
-    grant->user = claim->terms.user;
-    grant->mode = claim->terms.mode;
+    grant->user = terms->user;
+    grant->mode = terms->mode;
     grant->answer.status = HF_PENDING;
     hf__list_append(&hold->grants, &grant->place);
     hold->grant_count++;
@@ -102,14 +102,14 @@ static struct hf_grant *new_grant(struct hf__core *core, struct hf__hold *hold,
     return grant;
 }
 
-static void limit(struct hf__hold *hold, const struct hf_claim *claim, const struct hf__turn *turn,
+static void limit(struct hf__hold *hold, const struct hf__terms *terms, const struct hf__turn *turn,
                   uint64_t now_ns)
 {
-    uint64_t max_hold_ns = claim->terms.max_hold_ns;
+    uint64_t max_hold_ns = terms->max_hold_ns;
 
     hold->end_ns = HF__NEVER;
     hold->end_is_lease = false;
-    if (claim->terms.fixed_lease) {
+    if (terms->fixed_lease) {
         hold->end_ns = turn->valid_until_ns;
         hold->end_is_lease = true;
     }
@@ -136,41 +136,58 @@ static struct hf__hold *take_hold(struct hf__core *core)
     return hold;
 }
 
-int hf__hold_new(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns,
-                 struct hf__hold **out_hold)
+static struct hf_grant *make(struct hf__turn *turn, const struct hf__terms *terms, void *client,
+                             uint64_t now_ns)
 {
-    struct hf__core *core = claim->core;
+    struct hf__core *core = turn->core;
     struct hf__hold *hold = take_hold(core);
+    struct hf_grant *grant;
 
     if (!hold)
-        return HF_ENOMEM;
-    claim->grant = new_grant(core, hold, claim);
-    if (!claim->grant) {
+        return NULL;
+    grant = new_grant(core, hold, terms, client);
+    if (!grant) {
         hf__list_append(&core->free_holds, &hold->place);
-        return HF_ENOMEM;
+        return NULL;
     }
 
-    hold->name = claim->name;
+    hold->name = turn->name;
     hold->turn = turn;
-    hold->owner = claim->terms.owner;
-    hold->owner_name = claim->owner_name; /* the text is the hold's from now on */
-    claim->owner_name = NULL;
-    claim->terms.owner.kind = HF_OWNER_NONE;
-    hold->mode = claim->terms.mode;
+    hold->owner = terms->owner;
+    hold->owner_name = NULL;
+    hold->mode = terms->mode;
     hold->fence = turn->fence;
     hold->lost_cause = NULL;
-    limit(hold, claim, turn, now_ns);
-    atomic_store_explicit(&hold->lease_ns, claim->terms.lease_ns, memory_order_relaxed);
+    limit(hold, terms, turn, now_ns);
+    atomic_store_explicit(&hold->lease_ns, terms->lease_ns, memory_order_relaxed);
     hf__hold_set_validity(hold, turn->valid_until_ns);
-    hf__list_append(&claim->name->holds, &hold->place);
+    hf__list_append(&turn->name->holds, &hold->place);
     turn->hold = hold;
-    *out_hold = hold;
+    return grant;
+}
+
+int hf__hold_new(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns)
+{
+    claim->grant = make(turn, &claim->terms, claim->client, now_ns);
+    if (!claim->grant)
+        return HF_ENOMEM;
+    turn->hold->owner_name = claim->owner_name; /* the text is the hold's from now on */
+    claim->owner_name = NULL;
+    claim->terms.owner.kind = HF_OWNER_NONE;
     return HF_OK;
+}
+
+struct hf_grant *hf__hold_take(struct hf__turn *turn, const struct hf__terms *terms, void *client,
+                               uint64_t now_ns)
+{
+    assert(terms->owner.kind == HF_OWNER_NONE);
+
+    return make(turn, terms, client, now_ns);
 }
 
 int hf__hold_nest(struct hf__hold *hold, struct hf_claim *claim)
 {
-    claim->grant = new_grant(claim->core, hold, claim);
+    claim->grant = new_grant(claim->core, hold, &claim->terms, claim->client);
     return claim->grant ? HF_OK : HF_ENOMEM;
 }
 
@@ -304,6 +321,29 @@ void hf__hold_release(struct hf_grant *grant, uint64_t now_ns)
     grant->hold = NULL;
     if (status != HF_PENDING)
         hf__hold_answer(grant, status);
+}
+
+bool hf__hold_give(struct hf_grant *grant, uint64_t now_ns)
+{
+    struct hf__hold *hold = grant->hold;
+    struct hf__core *core = grant->core;
+    struct hf__turn *turn = hold->turn;
+    bool plain = turn && turn->state == HF__TURN_HELD && !turn->ends && !turn->asker &&
+                 turn->asking == HF__REQUEST_NONE && hold->grant_count == 1;
+
+    assert(!grant->releasing);
+
+    if (!plain || !hf__turn_quit(turn, now_ns))
+        return false;
+    grant->releasing = true;
+    hf__events_drop(&grant->note);
+    hf__list_remove(&grant->place);
+    hold->grant_count = 0;
+    core->stats.held--;
+    core->stats.released++;
+    free_hold(core, hold);
+    grant->hold = NULL;
+    return true;
 }
 
 void hf__hold_abandon(struct hf_grant *grant, uint64_t now_ns)

@@ -112,19 +112,18 @@ static void make_token(struct hf__turn *turn)
     memcpy(turn->token + sizeof(turn->id), &turn->core->hash_seed, sizeof(turn->core->hash_seed));
 }
 
-int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
+static struct hf__turn *make(struct hf__core *core, struct hf__name *name,
+                             const struct hf__terms *terms)
 {
-    struct hf__core *core = claim->core;
-    const struct hf__terms *terms = &claim->terms;
     struct hf__turn *turn = take_turn(core);
 
     if (!turn)
-        return HF_ENOMEM;
+        return NULL;
 
     /* The upper half of the id tells this life from those before: a late answer finds nobody. */
     turn->id += 1ull << 32;
-    turn->name = claim->name;
-    turn->claim = claim;
+    turn->name = name;
+    turn->claim = NULL;
     turn->hold = NULL;
     turn->leaver = NULL;
     turn->asker = NULL;
@@ -155,9 +154,19 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     turn->valid_until_ns = 0;
     turn->fence = 0;
     turn->fence_passed = 0;
-    turn->fence_floor = claim->name->fence_seen;
+    turn->fence_floor = name->fence_seen;
     make_token(turn);
-    hf__list_append(&claim->name->turns, &turn->place);
+    hf__list_append(&name->turns, &turn->place);
+    return turn;
+}
+
+int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
+{
+    struct hf__turn *turn = make(claim->core, claim->name, &claim->terms);
+
+    if (!turn)
+        return HF_ENOMEM;
+    turn->claim = claim;
     claim->turn = turn;
     *out_turn = turn;
     return HF_OK;
@@ -311,6 +320,56 @@ void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns)
     hf__turn_move(turn, HF__TURN_LEAVING);
     hf__turn_send(turn, HF__REQUEST_RELEASE, now_ns);
     hf__turn_set_timer(turn);
+}
+
+/* 1: done; otherwise nothing has happened. */
+static int send_prompt(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns,
+                       uint64_t *out_fence)
+{
+    struct hf__request request = {
+        .ticket = { .kind = kind, .round = ++turn->round, .claim_id = turn->id, .sent_ns = now_ns },
+        .name = turn->name->text,
+        .name_bytes = turn->name->bytes,
+        .token = turn->token,
+        .mode = turn->mode,
+        .lease_ns = turn->lease_ns,
+        .fence = turn->fence,
+        .prompt = out_fence,
+    };
+
+    return hf__driver_prompt(&turn->core->driver, &request);
+}
+
+struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
+                              const struct hf__terms *terms, uint64_t now_ns, uint64_t *out_fence)
+{
+    struct hf__turn *turn = make(core, name, terms);
+
+    if (!turn)
+        return NULL;
+    assert(!turn->ends && !core->recipe->leases);
+
+    hf__turn_move(turn, HF__TURN_ASKING);
+    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_fence) > 0)
+        return turn;
+    hf__turn_free(turn);
+    return NULL;
+}
+
+bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns)
+{
+    uint64_t fence;
+
+    assert(turn->state == HF__TURN_HELD && !turn->claim);
+
+    if (send_prompt(turn, HF__REQUEST_RELEASE, now_ns, &fence) <= 0)
+        return false;
+
+    turn->hold->turn = NULL;
+    turn->hold = NULL;
+    hf__turn_move(turn, HF__TURN_LEAVING);
+    hf__turn_free(turn);
+    return true;
 }
 
 /* The store may move the end in as soon as this is sent, whether we hear of it or not: from now on

@@ -51,6 +51,7 @@ struct hf__recipe {
     bool leases;         /* the store ends a turn that is not renewed */
     bool keeper_listens; /* blocked callers wait on a wake word; the keeper alone polls */
     bool local_tokens;   /* tokens stay in the process: they need not be hard to guess */
+    bool at_hand;        /* the store is memory of ours: it understands `prompt` below */
 };
 
 enum hf__request_kind {
@@ -91,6 +92,9 @@ struct hf__request {
     const char *purpose; /* CLAIM                                                                */
     const char *glob;    /* LIST                                                                 */
     uint64_t deadline_ns; /* unanswered by then: the reply is UNKNOWN (or FAILED if never sent)   */
+    uint64_t *prompt; /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way. submit() *
+                       * answers 1 if it is done, with the fence of a CLAIM here; otherwise it    *
+                       * changes nothing, answers <= 0, and no reply will come                   */
 };
 
 enum hf__reply_kind {

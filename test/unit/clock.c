@@ -30,6 +30,23 @@ TEST(clock, is_the_one_that_counts_while_the_machine_sleeps)
     }
 }
 
+/* As long as the tick is the same, what was read before is no older than a tick. */
+TEST(clock, a_tick_is_short_and_time_does_not_stand_still)
+{
+    for (int i = 0; i < 5; i++) {
+        uint64_t tick = hf__clock_tick();
+        uint64_t read_ns = hf__clock_now_ns();
+        uint64_t same_ns = read_ns;
+        uint64_t next = tick;
+
+        while (next == tick && same_ns < read_ns + 10 * HF__NS_PER_S) {
+            same_ns = hf__clock_now_ns();
+            next = hf__clock_tick();
+        }
+        CHECK(next > tick);
+    }
+}
+
 TEST(clock, negative_milliseconds_are_never)
 {
     CHECK(hf__clock_after_ms(NOW_NS, -1) == HF__NEVER);

@@ -85,7 +85,8 @@ struct hf__word hf__ask_word(const struct hf__embedded *conn, uint32_t lock, uin
 }
 
 /* 1: granted; 0: not this way. */
-static int claim_fast(struct hf__embedded *conn, const struct hf__request *request)
+static int claim_fast(struct hf__embedded *conn, const struct hf__request *request,
+                      struct hf__stake **out_stake)
 {
     struct hf__word word;
     struct hf__word taken;
@@ -113,8 +114,22 @@ static int claim_fast(struct hf__embedded *conn, const struct hf__request *reque
     hf__table_store(&hf__table_lock(&conn->table, lock)->since_ns, request->ticket.sent_ns);
     stake->word = taken;
     hf__list_append(&conn->fast, &stake->place);
-    hf__keep_answer_granted(conn, stake, &request->ticket, false);
+    *out_stake = stake;
     return 1;
+}
+
+int hf__ask_at_once(struct hf__embedded *conn, const struct hf__request *request)
+{
+    struct hf__stake *stake;
+    int status = hf__session_self(conn);
+
+    assert(may_be_fast(conn, request));
+
+    if (status == HF_OK)
+        status = claim_fast(conn, request, &stake);
+    if (status == 1)
+        *request->prompt = stake->fence;
+    return status;
 }
 
 /* --- the line --- */
@@ -324,6 +339,7 @@ static int claim_slowly(struct hf__embedded *conn, const struct hf__request *req
 
 int hf__ask_claim(struct hf__embedded *conn, const struct hf__request *request)
 {
+    struct hf__stake *stake;
     int status;
 
     if (hf__stakes_find(&conn->stakes, request->token))
@@ -332,9 +348,13 @@ int hf__ask_claim(struct hf__embedded *conn, const struct hf__request *request)
     if (status < 0)
         return status;
     if (may_be_fast(conn, request)) {
-        status = claim_fast(conn, request);
-        if (status != 0)
-            return status < 0 ? status : HF_OK;
+        status = claim_fast(conn, request, &stake);
+        if (status < 0)
+            return status;
+        if (status > 0) {
+            hf__keep_answer_granted(conn, stake, &request->ticket, false);
+            return HF_OK;
+        }
     }
     return claim_slowly(conn, request);
 }

@@ -509,13 +509,15 @@ void hf__stakes_done(struct hf__embedded *conn);
 
 int hf__outbox_reserve(struct hf__embedded *conn, size_t count);
 struct hf__outbox_item *hf__outbox_add(struct hf__embedded *conn, const struct hf__ticket *ticket,
-                                   enum hf__reply_kind kind);
+                                       enum hf__reply_kind kind);
 bool hf__outbox_fetch(struct hf__embedded *conn, struct hf__reply *out_reply);
 void hf__outbox_done(struct hf__embedded *conn);
 
 /* --- ask.c: how does a claim enter the contest? --- */
 
 int hf__ask_claim(struct hf__embedded *conn, const struct hf__request *request);
+/* 1: granted, with the fence in request->prompt; otherwise nothing has happened. */
+int hf__ask_at_once(struct hf__embedded *conn, const struct hf__request *request);
 void hf__ask_write_purpose(struct hf__embedded *conn, uint32_t node, const char *purpose);
 struct hf__word hf__ask_word(const struct hf__embedded *conn, uint32_t lock, uint64_t fence,
                              uint32_t owner);
@@ -524,6 +526,8 @@ struct hf__word hf__ask_word(const struct hf__embedded *conn, uint32_t lock, uin
 
 int hf__keep_inspect(struct hf__embedded *conn, const struct hf__request *request);
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request);
+/* 1: released; 0: nothing has happened. */
+int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *request);
 int hf__keep_renew(struct hf__embedded *conn, const struct hf__request *request);
 int hf__keep_downgrade(struct hf__embedded *conn, const struct hf__request *request);
 /* Takes it out of the line, and forgets it. 1: it was there until now; 0: it was not. */

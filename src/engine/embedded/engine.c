@@ -261,11 +261,14 @@ static int submit(struct hf__conn *base, const struct hf__request *request)
 
     assert(conn->opened && conn->base.state == HF__CONN_UP);
 
+    if (request->ticket.sent_ns > conn->now_ns)
+        conn->now_ns = request->ticket.sent_ns;
+    if (request->prompt)
+        return request->ticket.kind == HF__REQUEST_CLAIM ? hf__ask_at_once(conn, request)
+                                                         : hf__keep_give_at_once(conn, request);
     status = hf__outbox_reserve(conn, 2);
     if (status < 0)
         return status;
-    if (request->ticket.sent_ns > conn->now_ns)
-        conn->now_ns = request->ticket.sent_ns;
     status = dispatch(conn, request);
     announce_due(conn);
     return status;
@@ -416,6 +419,7 @@ static const struct hf__recipe queue = {
     .is_default = true,
     .keeper_listens = true,
     .local_tokens = true,
+    .at_hand = true,
 };
 
 static const struct hf__recipe *const recipes[] = { &queue, NULL };

@@ -167,6 +167,13 @@ static bool release_fast(struct hf__embedded *conn, struct hf__stake *stake)
     return true;
 }
 
+int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *request)
+{
+    struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
+
+    return stake && release_fast(conn, stake);
+}
+
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request)
 {
     struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
