@@ -13,6 +13,9 @@ from harness import LIMIT_S, Failure, case, check, check_equal, is_alive, stat_o
 
 PROMPT = "ready> "
 
+# Commands that are to be stopped wait for a fifo and do not start others: a shell that is stopped
+# in the middle of vfork(2) does not show it, with or without holdfast.
+
 
 class Terminal:
     """A pseudo-terminal with an interactive shell on it, and somebody who types and reads."""
@@ -146,15 +149,15 @@ def control_z_stops_the_job_and_fg_continues_it(world):
 @case
 def a_stopped_job_may_go_on_in_the_background(world):
     terminal = Terminal(world)
-    terminal.line('"$HF" run a -- sh -c "echo started; while ! [ -e go ]; do sleep 0.01; done; '
-                  'echo done >log"')
+    os.mkfifo(world.path("go"))
+    terminal.line('"$HF" run a -- sh -c "echo started; read x <go; echo done >log"')
     terminal.expect("started\n")
     terminal.send("\x1a")
     terminal.expect("Stopped")
     terminal.prompt()
     terminal.line("bg")
     terminal.prompt()
-    world.write("go", "")
+    world.write("go", "\n")
     wait_until(lambda: world.read("log"), "the command's end, in the background")
     check_equal(terminal.foreground(), terminal.pid, "the shell keeps the keyboard")
     terminal.line("wait %1")
@@ -252,15 +255,16 @@ def control_c_ends_a_pipeline(world):
 @case
 def control_z_stops_a_pipeline(world):
     terminal = Terminal(world)
-    terminal.line('"$HF" run a -- sh -c "echo \\$\\$ >pid; echo started; '
-                  'while ! [ -e go ]; do sleep 0.01; done; echo end" | cat')
+    os.mkfifo(world.path("go"))
+    terminal.line('"$HF" run a -- sh -c "echo \\$\\$ >pid; echo started; read x <go; '
+                  'echo end" | cat')
     terminal.expect("started\n")
     terminal.send("\x1a")
     terminal.expect("Stopped")
     terminal.prompt()
     wait_until(lambda: state(world.read_pid("pid")) == "T", "the command is stopped")
-    world.write("go", "")
     terminal.line("fg")
+    world.write("go", "\n")
     terminal.expect("end\n")
     terminal.prompt()
     terminal.end()
@@ -368,8 +372,9 @@ def control_z_stops_the_wait_and_fg_continues_it(world):
 @case
 def a_lock_that_was_broken_while_stopped_is_79_at_fg(world):
     terminal = Terminal(world)
-    terminal.line('"$HF" run a -- sh -c "trap \'echo went on\' CONT; echo \\$\\$ >pid; '
-                  'echo started; while :; do sleep 0.01; done"')
+    os.mkfifo(world.path("go"))
+    terminal.line('"$HF" run --grace 0 a -- sh -c "trap \'echo went on\' CONT; echo \\$\\$ >pid; '
+                  'echo started; read x <go"')
     terminal.expect("started\n")
     pid = world.read_pid("pid")
     terminal.send("\x1a")
