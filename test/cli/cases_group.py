@@ -118,6 +118,17 @@ def a_stopped_holdfast_cannot_outstay_a_maximal_hold(world):
 
 
 @case
+def a_holdfast_that_was_continued_keeps_to_the_maximal_hold(world):
+    process = world.start("run", "--max-hold", "1s", "a", "--", "sh", "-c",
+                          "echo $$ >pid; exec sleep 1000")
+    world.read_pid("pid")
+    for _ in range(3):
+        process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGCONT)
+    check_equal(world.end(process).status, 79, "status")
+
+
+@case
 def the_commands_end_ends_those_it_left_behind(world):
     script = "sleep 1000 & echo $! >child; exit 6"
     world.expect(6, "run", "a", "--", "sh", "-c", script)
@@ -145,9 +156,12 @@ def those_who_were_left_behind_get_sigterm_first(world):
 
 @case
 def a_stopped_child_that_was_left_behind_ends_too(world):
-    world.expect(0, "run", "a", "--", "sh", "-c",
-                 "sleep 1000 & echo $! >child; kill -STOP $!")
+    script = ("sh -c \"trap 'echo term >log; exit' TERM; echo >there; read x <go\" & "
+              "echo $! >child; while ! [ -e there ]; do sleep 0.01; done; kill -STOP $!")
+    os.mkfifo(world.path("go"))
+    world.expect(0, "run", "a", "--", "sh", "-c", script)
     check(not is_alive(world.read_pid("child")), "the child is dead")
+    check_equal(world.read("log"), "term\n", "what the child heard when it was continued")
 
 
 @case

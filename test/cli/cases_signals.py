@@ -107,18 +107,28 @@ def what_was_ignored_stays_ignored(world):
 
 
 @case
+def what_was_ignored_does_not_end_the_wait(world):
+    holder = world.hold("a").ready()
+    waiter = world.start("run", "a", "--", "sh", "-c", "exit 5", restore_signals=False,
+                         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    world.wait_waiting("a", waiter.pid)
+    waiter.send_signal(signal.SIGHUP)
+    holder.end()
+    check_equal(world.end(waiter).status, 5, "status")
+
+
+@case
 def the_command_gets_mask_and_dispositions_as_holdfast_did(world):
     def prepare():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
 
-    result = world.expect(3, "run", "a", "--", "sh", "-c",
-                          "grep -E '^Sig(Ign|Blk)' /proc/self/status; exit 3", preexec_fn=prepare,
+    command = ("grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status")
+    result = world.expect(0, "run", "a", "--", *command, preexec_fn=prepare,
                           restore_signals=False)
-    plain = subprocess.run(["sh", "-c", "grep -E '^Sig(Ign|Blk)' /proc/self/status"],
-                           preexec_fn=prepare, restore_signals=False, capture_output=True,
-                           text=True, check=True)
+    plain = subprocess.run(command, preexec_fn=prepare, restore_signals=False,
+                           capture_output=True, text=True, check=True)
     check_equal(result.out, plain.stdout, "the signals of a command, with and without holdfast")
 
 

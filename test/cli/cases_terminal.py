@@ -23,7 +23,7 @@ class Terminal:
     def __init__(self, world, shell=("bash", "--noprofile", "--norc", "--noediting", "-i")):
         environment = {**world.environment, "PS1": PROMPT, "HF": world.command, "HISTFILE": "",
                        "ENV": ""}
-        self.text = ""
+        self.text = self.before = ""
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             try:
@@ -48,6 +48,7 @@ class Terminal:
         while True:
             match = re.search(pattern, self.text)
             if match:
+                self.before = self.text[:match.start()]
                 self.text = self.text[match.end():]
                 return match
             readable, _, _ = select.select([self.master], [], [], max(0, end - time.monotonic()))
@@ -207,6 +208,18 @@ def control_c_ends_a_script_too(world):
         check_equal(terminal.status(), 130, f"status of the {shell} script")
         check("went on" not in terminal.text, "the script does not go on")
         terminal.end()
+
+
+@case
+def a_script_has_the_keyboard_back_after_the_command(world):
+    terminal = Terminal(world)
+    world.write("script", '"$HF" run a -- true\nread x\necho got:$x\n')
+    terminal.line("bash script")
+    wait_until(lambda: terminal.foreground() != terminal.pid, "the script has the keyboard")
+    terminal.line("hello")
+    terminal.expect("got:hello\n")
+    terminal.prompt()
+    terminal.end()
 
 
 @case
@@ -373,7 +386,7 @@ def control_z_stops_the_wait_and_fg_continues_it(world):
 def a_lock_that_was_broken_while_stopped_is_79_at_fg(world):
     terminal = Terminal(world)
     os.mkfifo(world.path("go"))
-    terminal.line('"$HF" run --grace 0 a -- sh -c "trap \'echo went on\' CONT; echo \\$\\$ >pid; '
+    terminal.line('"$HF" run --grace 0 a -- sh -c "trap \'echo >went\' CONT; echo \\$\\$ >pid; '
                   'echo started; read x <go"')
     terminal.expect("started\n")
     pid = world.read_pid("pid")
@@ -384,6 +397,7 @@ def a_lock_that_was_broken_while_stopped_is_79_at_fg(world):
     terminal.line("fg")
     terminal.expect("lost 'a'")
     terminal.prompt()
+    check(not os.path.exists(world.path("went")), "the command did nothing any more")
     check_equal(terminal.status(), 79, "status")
     check(not is_alive(pid), "the command is dead")
     terminal.end()
