@@ -87,7 +87,7 @@ static void lose(struct watch *watch, uint64_t kill_at_ns, const char *cause)
 
 void ending_lost(struct watch *watch, uint64_t now_ns, const char *cause)
 {
-    bool has_grace = strcmp(cause, broken) == 0;
+    bool has_grace = strcmp(cause, broken) == 0 && !watch->was_stopped;
     uint64_t grace_ns = (uint64_t)watch->run->options.grace_ms * NS_PER_MS;
 
     lose(watch, has_grace ? now_ns + grace_ns : now_ns, cause);

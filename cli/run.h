@@ -13,6 +13,8 @@
 #include "status.h"
 #include "terminal.h"
 
+#define RUN_LEASE_MS_DEFAULT 30000 /* the library's */
+
 /* The command line, understood and checked. */
 struct run_options {
     struct arguments_common common;

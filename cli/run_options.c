@@ -14,7 +14,6 @@
 #include "say.h"
 #include "verbs.h"
 
-#define LEASE_MS_DEFAULT 30000 /* the library's */
 #define GRACE_MS_DEFAULT 5000
 #define LEASE_PER_GRACE  3 /* the grace is at most a third of the lease */
 
@@ -119,7 +118,7 @@ static int take_option(struct run_options *options, const struct arguments *argu
 /* Also settles the grace, whose default depends on the others. */
 static int check_times(struct run_options *options, const struct arguments *arguments)
 {
-    int64_t lease_ms = options->lease_ms < 0 ? LEASE_MS_DEFAULT : options->lease_ms;
+    int64_t lease_ms = options->lease_ms < 0 ? RUN_LEASE_MS_DEFAULT : options->lease_ms;
     int64_t grace_ms = GRACE_MS_DEFAULT;
 
     if (lease_ms < HF_LEASE_MS_MIN || lease_ms > HF_LEASE_MS_MAX)

@@ -6,7 +6,7 @@
  * vanish.
  *
  * The command stops (^Z): we take the terminal back and stop in the same way, so that the shell
- * sees a stopped job. Continued, we look at the lock before anything else: if it is gone, nobody
+ * sees a stopped job. Continued, we ask the store before anything else: if the lock is gone, nobody
  * of the command does another step. Without a terminal we do not stop, since nobody would
  * continue us.
  *
@@ -31,14 +31,53 @@ static bool wants_keyboard(int stop_signal)
     return stop_signal == SIGTTIN || stop_signal == SIGTTOU;
 }
 
+static void take_events(struct watch *watch)
+{
+    struct run *run = watch->run;
+    struct hf_event event = { .struct_size = sizeof(event) };
+
+    while (hf_client_next_event(run->client, &event) == 1) {
+        struct status_detail detail = STATUS_DETAIL_NONE;
+
+        detail.remaining_ms = event.remaining_ms;
+        if (event.kind == HF_EVENT_LOST)
+            ending_lost(watch, clock_now_ns(), event.cause ? event.cause : "gone");
+        if (event.kind == HF_EVENT_AT_RISK) {
+            status_tell(&run->status, "at-risk", detail);
+            if (!run->options.common.quiet)
+                say_now("'%s' is at risk: renewal fails; %lld ms are left", run->options.name,
+                        (long long)event.remaining_ms);
+        }
+        if (event.kind == HF_EVENT_SAFE)
+            status_tell(&run->status, "safe", detail);
+        event = (struct hf_event){ .struct_size = sizeof(event) };
+    }
+}
+
+/* We were stopped, and so was the keeper of the lock: what the library knows may be old. So the
+ * store is asked, and nobody of the command goes on before it has answered. */
+static void look_after_stop(struct watch *watch)
+{
+    struct run *run = watch->run;
+    int64_t lease_ms = run->options.lease_ms ? run->options.lease_ms : RUN_LEASE_MS_DEFAULT;
+
+    watch->was_stopped = true;
+    if (hf_grant_extend(run->grant, lease_ms) == HF_ELOST) {
+        take_events(watch);
+        ending_lost(watch, clock_now_ns(), "it was gone when we were continued");
+    }
+    ending_look_at_lock(watch, clock_now_ns());
+    watch->was_stopped = false;
+}
+
 /* We were continued, or never stopped. */
 static void go_on(struct watch *watch)
 {
     struct run *run = watch->run;
 
     terminal_look_again(&run->terminal, watch->group.id);
-    ending_look_at_lock(watch, clock_now_ns());
-    if (watch->phase != WATCH_RUNNING || watch->has_ended)
+    look_after_stop(watch);
+    if (watch->phase != WATCH_RUNNING || watch->doubt_ns || watch->has_ended)
         return;
     if (run->terminal.eager)
         terminal_hand_over(&run->terminal, watch->group.id);
@@ -141,29 +180,6 @@ static void take_signals(struct watch *watch)
         case SIGNALS_OWN:
             break;
         }
-    }
-}
-
-static void take_events(struct watch *watch)
-{
-    struct run *run = watch->run;
-    struct hf_event event = { .struct_size = sizeof(event) };
-
-    while (hf_client_next_event(run->client, &event) == 1) {
-        struct status_detail detail = STATUS_DETAIL_NONE;
-
-        detail.remaining_ms = event.remaining_ms;
-        if (event.kind == HF_EVENT_LOST)
-            ending_lost(watch, clock_now_ns(), event.cause ? event.cause : "gone");
-        if (event.kind == HF_EVENT_AT_RISK) {
-            status_tell(&run->status, "at-risk", detail);
-            if (!run->options.common.quiet)
-                say_now("'%s' is at risk: renewal fails; %lld ms are left", run->options.name,
-                        (long long)event.remaining_ms);
-        }
-        if (event.kind == HF_EVENT_SAFE)
-            status_tell(&run->status, "safe", detail);
-        event = (struct hf_event){ .struct_size = sizeof(event) };
     }
 }
 

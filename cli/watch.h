@@ -26,6 +26,7 @@ struct watch {
     int exit_code;     /* with which it ended otherwise                               */
     int exec_errno;    /* why it could not be executed, or 0                          */
     bool lost;         /* the lock, or the certainty of it: the command was stopped   */
+    bool was_stopped;  /* and is to see first whether the lock is still there         */
     int typed;         /* the last signal that the keyboard sent to our group, or 0   */
     bool had_terminal; /* when it ended                                             */
 
@@ -45,7 +46,8 @@ void watch_until_gone(struct watch *watch);
 /* Looks at the lock: is it still ours, and for long enough? */
 void ending_look_at_lock(struct watch *watch, uint64_t now_ns);
 
-/* The lock is gone. Broken locks leave a grace, others none. */
+/* The lock is gone. One that was broken leaves a grace, unless we were stopped and do not know how
+ * much of it has passed; others leave none. */
 void ending_lost(struct watch *watch, uint64_t now_ns, const char *cause);
 
 /* Does what is due: SIGTERM for those whom the command left behind, SIGKILL for all when it is

@@ -77,7 +77,8 @@ def a_broken_lock_is_79(world):
 @case
 def a_break_that_is_only_noticed_after_the_commands_end_is_79(world):
     os.mkfifo(world.path("go"))
-    process = world.start("run", "a", "--", "sh", "-c", "echo $$ >pid; read x <go; exit 0")
+    process = world.start("run", "--grace", "100ms", "a", "--", "sh", "-c",
+                          "echo $$ >pid; read x <go; exit 0")
     pid = world.read_pid("pid")
     os.kill(process.pid, signal.SIGSTOP)
     world.expect(0, "break", "a", "--fence", world.fence_of("a"))
@@ -196,7 +197,7 @@ def durations_are_understood(world):
                      ("00100ms", 100), ("1.999999999s", 2000)):
         result = world.expect(64, "run", "--lease", "100ms", "--grace", text, "a", "--", "true")
         check(f" {ms} ms " in result.err, f"{text} is {ms} ms: {result}")
-    for text in ("1.s", ".5s", "1e3", "1S", "1min", "+1", "0x1", "1,5s", "1.0000000001s", "ms", "s"):
+    for text in ("1.s", ".5s", "1e3", "1S", "1min", "+1", "0x1", "1,5s", "1.0000000001s", "ms"):
         result = world.expect(64, "run", "--grace", text, "a", "--", "true")
         check(f"'{text}' is not a duration" in result.err, f"{text}: {result}")
 
@@ -288,9 +289,8 @@ def every_answer_of_the_library_has_its_status(world):
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sources = [os.path.join(root, "cli", name)
                for name in ("exit.c", "say.c", "text.c", "memory.c")]
-    library = os.path.join(os.path.dirname(world.command), "libholdfast.a")
     subprocess.run(["cc", "-D_GNU_SOURCE", "-std=gnu17", "-I" + os.path.join(root, "include"),
                     "-I" + os.path.join(root, "cli"), os.path.join(root, "test/cli/exit_table.c"),
-                    *sources, library, "-lpthread", "-o", world.path("exit_table")], check=True)
+                    *sources, "-o", world.path("exit_table")], check=True)
     done = subprocess.run([world.path("exit_table")], capture_output=True, text=True, check=False)
     check(done.returncode == 0, done.stdout + done.stderr)

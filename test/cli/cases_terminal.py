@@ -13,6 +13,9 @@ from harness import LIMIT_S, Failure, case, check, check_equal, is_alive, stat_o
 
 PROMPT = "ready> "
 
+# Commands that are to be stopped wait for a fifo and do not start others: a shell that is stopped
+# in the middle of vfork(2) does not show it, with or without holdfast.
+
 
 class Terminal:
     """A pseudo-terminal with an interactive shell on it, and somebody who types and reads."""
@@ -20,7 +23,7 @@ class Terminal:
     def __init__(self, world, shell=("bash", "--noprofile", "--norc", "--noediting", "-i")):
         environment = {**world.environment, "PS1": PROMPT, "HF": world.command, "HISTFILE": "",
                        "ENV": ""}
-        self.text = ""
+        self.text = self.before = ""
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             try:
@@ -45,6 +48,7 @@ class Terminal:
         while True:
             match = re.search(pattern, self.text)
             if match:
+                self.before = self.text[:match.start()]
                 self.text = self.text[match.end():]
                 return match
             readable, _, _ = select.select([self.master], [], [], max(0, end - time.monotonic()))
@@ -146,15 +150,15 @@ def control_z_stops_the_job_and_fg_continues_it(world):
 @case
 def a_stopped_job_may_go_on_in_the_background(world):
     terminal = Terminal(world)
-    terminal.line('"$HF" run a -- sh -c "echo started; while ! [ -e go ]; do sleep 0.01; done; '
-                  'echo done >log"')
+    os.mkfifo(world.path("go"))
+    terminal.line('"$HF" run a -- sh -c "echo started; read x <go; echo done >log"')
     terminal.expect("started\n")
     terminal.send("\x1a")
     terminal.expect("Stopped")
     terminal.prompt()
     terminal.line("bg")
     terminal.prompt()
-    world.write("go", "")
+    world.write("go", "\n")
     wait_until(lambda: world.read("log"), "the command's end, in the background")
     check_equal(terminal.foreground(), terminal.pid, "the shell keeps the keyboard")
     terminal.line("wait %1")
@@ -207,6 +211,18 @@ def control_c_ends_a_script_too(world):
 
 
 @case
+def a_script_has_the_keyboard_back_after_the_command(world):
+    terminal = Terminal(world)
+    world.write("script", '"$HF" run a -- true\nread x\necho got:$x\n')
+    terminal.line("bash script")
+    wait_until(lambda: terminal.foreground() != terminal.pid, "the script has the keyboard")
+    terminal.line("hello")
+    terminal.expect("got:hello\n")
+    terminal.prompt()
+    terminal.end()
+
+
+@case
 def control_c_ends_a_loop_at_the_prompt(world):
     terminal = Terminal(world)
     terminal.line('for i in 1 2 3; do "$HF" run a -- sh -c "echo started $i; exec sleep 1000"; '
@@ -252,15 +268,16 @@ def control_c_ends_a_pipeline(world):
 @case
 def control_z_stops_a_pipeline(world):
     terminal = Terminal(world)
-    terminal.line('"$HF" run a -- sh -c "echo \\$\\$ >pid; echo started; '
-                  'while ! [ -e go ]; do sleep 0.01; done; echo end" | cat')
+    os.mkfifo(world.path("go"))
+    terminal.line('"$HF" run a -- sh -c "echo \\$\\$ >pid; echo started; read x <go; '
+                  'echo end" | cat')
     terminal.expect("started\n")
     terminal.send("\x1a")
     terminal.expect("Stopped")
     terminal.prompt()
     wait_until(lambda: state(world.read_pid("pid")) == "T", "the command is stopped")
-    world.write("go", "")
     terminal.line("fg")
+    world.write("go", "\n")
     terminal.expect("end\n")
     terminal.prompt()
     terminal.end()
@@ -368,8 +385,9 @@ def control_z_stops_the_wait_and_fg_continues_it(world):
 @case
 def a_lock_that_was_broken_while_stopped_is_79_at_fg(world):
     terminal = Terminal(world)
-    terminal.line('"$HF" run a -- sh -c "trap \'echo went on\' CONT; echo \\$\\$ >pid; '
-                  'echo started; while :; do sleep 0.01; done"')
+    os.mkfifo(world.path("go"))
+    terminal.line('"$HF" run --grace 0 a -- sh -c "trap \'echo >went\' CONT; echo \\$\\$ >pid; '
+                  'echo started; read x <go"')
     terminal.expect("started\n")
     pid = world.read_pid("pid")
     terminal.send("\x1a")
@@ -379,6 +397,7 @@ def a_lock_that_was_broken_while_stopped_is_79_at_fg(world):
     terminal.line("fg")
     terminal.expect("lost 'a'")
     terminal.prompt()
+    check(not os.path.exists(world.path("went")), "the command did nothing any more")
     check_equal(terminal.status(), 79, "status")
     check(not is_alive(pid), "the command is dead")
     terminal.end()
