@@ -24,7 +24,7 @@ void hf__claim_set_timer(struct hf_claim *claim)
 {
     uint64_t at_ns = soonest(claim->wait_until_ns, claim->retry_at_ns);
 
-    if (!claim->heard_busy && claim->turn)
+    if (!claim->heard_busy && (claim->turn || claim->retry_at_ns != HF__NEVER))
         at_ns = soonest(at_ns, claim->reach_until_ns);
     if (claim->answer.status != HF_PENDING)
         at_ns = HF__NEVER;
