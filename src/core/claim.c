@@ -279,9 +279,10 @@ static void stand(struct hf_claim *claim, uint64_t now_ns)
         return;
     }
     claim->retry_at_ns = HF__NEVER;
-    claim->heard_here = claim->heard_here || was_behind_busy(claim);
-    if (claim->reach_until_ns == HF__NEVER) /* its first question; until now it waited here */
+    if (claim->reach_until_ns == HF__NEVER) { /* its first question; until now it waited here */
+        claim->heard_here = claim->heard_here || was_behind_busy(claim);
         claim->reach_until_ns = soonest(now_ns + claim->core->connect_ns, claim->wait_until_ns);
+    }
     hf__claim_set_timer(claim);
     hf__turn_ask(turn, now_ns);
 }
