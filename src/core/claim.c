@@ -24,7 +24,7 @@ void hf__claim_set_timer(struct hf_claim *claim)
 {
     uint64_t at_ns = soonest(claim->wait_until_ns, claim->retry_at_ns);
 
-    if (!claim->heard_busy && claim->turn)
+    if (!claim->heard_busy && (claim->turn || claim->retry_at_ns != HF__NEVER))
         at_ns = soonest(at_ns, claim->reach_until_ns);
     if (claim->answer.status != HF_PENDING)
         at_ns = HF__NEVER;
@@ -235,9 +235,10 @@ static void stand(struct hf_claim *claim, uint64_t now_ns)
         return;
     }
     claim->retry_at_ns = HF__NEVER;
-    claim->heard_here = claim->heard_here || was_behind_busy(claim);
-    if (claim->reach_until_ns == HF__NEVER) /* its first question; until now it waited here */
+    if (claim->reach_until_ns == HF__NEVER) { /* its first question; until now it waited here */
+        claim->heard_here = claim->heard_here || was_behind_busy(claim);
         claim->reach_until_ns = soonest(now_ns + claim->core->connect_ns, claim->wait_until_ns);
+    }
     if (claim->core->fresh)
         hf__claim_set_timer(claim->core->fresh);
     claim->core->fresh = claim; /* most are answered in this very step, and need no timer */

@@ -178,18 +178,25 @@ static int refuse(struct sim_conn *conn)
     return hf__error_set(conn->base.error, status, "not today");
 }
 
+static void forget_claim(struct sim_conn *conn, uint64_t claim_id)
+{
+    for (size_t i = 0; i < conn->claim_count; i++) {
+        if (conn->claims[i] == claim_id)
+            conn->claims[i] = conn->claims[--conn->claim_count];
+    }
+}
+
 static void note_claim(struct sim_conn *conn, const struct question *question)
 {
-    size_t i = 0;
+    uint64_t claim_id = question->ticket.claim_id;
 
-    while (i < conn->claim_count && conn->claims[i] != question->ticket.claim_id)
-        i++;
-    if (question->ticket.kind == HF__REQUEST_CLAIM && i == conn->claim_count) {
+    if (question->ticket.kind == HF__REQUEST_CLAIM) {
+        forget_claim(conn, claim_id);
         assert(conn->claim_count < CLAIMS_MAX);
-        conn->claims[conn->claim_count++] = question->ticket.claim_id;
+        conn->claims[conn->claim_count++] = claim_id;
     }
-    if (question->ticket.kind == HF__REQUEST_RELEASE && i < conn->claim_count)
-        conn->claims[i] = conn->claims[--conn->claim_count];
+    if (question->ticket.kind == HF__REQUEST_RELEASE)
+        forget_claim(conn, claim_id);
 }
 
 static int submit(struct hf__conn *base, const struct hf__request *request)
@@ -386,6 +393,8 @@ static int advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out
     struct sim_conn *conn = (struct sim_conn *)base;
     int got = fetch(conn, now_ns, out_reply);
 
+    if (got > 0 && (out_reply->kind == HF__REPLY_REFUSED || out_reply->kind == HF__REPLY_GONE))
+        forget_claim(conn, out_reply->ticket.claim_id);
     if (got > 0)
         witness_reply(conn->client, out_reply);
     return got;

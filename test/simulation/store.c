@@ -427,6 +427,7 @@ static void claim_quorum(struct world *world, struct store *store, const struct 
     }
     answer(world, question,
            (struct hf__reply){ .kind = HF__REPLY_GRANTED,
+                               .low = entry->fence != question->fence,
                                .fence = entry->fence == question->fence ? entry->fence
                                                                         : shelf->counter });
 }
