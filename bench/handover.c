@@ -12,6 +12,8 @@
  * What can go wrong: acquire or release fails: told on the floor, and the parent ends us. */
 #include "handover.h"
 
+#include <assert.h>
+
 #include "clock.h"
 #include "futex.h"
 #include "say.h"
@@ -128,6 +130,8 @@ static int run_slice(struct hand *me)
     bool holding = me->number == 0;
     uint32_t round = 1;
     int answer = 0;
+
+    assert(seat->side);
 
     floor->contenders[me->number].sample_count = 0;
     if (holding && take(seat) != HF_OK)

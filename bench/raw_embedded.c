@@ -115,6 +115,10 @@ const struct bench_side bench_side_chain = { "futex chain", acquire_chain, relea
                                              finish_chain };
 const struct bench_side bench_side_token = { "futex wake", acquire_token, release_token, NULL };
 
+static const char chain_sentence[] =
+    "a strict-FIFO chain of bare futex wakes: all are in line all the time, each asleep on\n"
+    "    a word of its own; who releases wakes the next one; nobody spins";
+
 static const struct bench_raw embedded = {
     .engine = "embedded",
     .cycle = &bench_side_flock,
@@ -126,8 +130,7 @@ static const struct bench_raw embedded = {
         "flock(2) on a file",
         "flock(2) on 16 files",
         "flock(2) on one file, each thread with a descriptor of its own",
-        "a strict-FIFO chain of bare futex wakes: all are in line all the time, each asleep on\n"
-        "    a word of its own; who releases wakes the next one; nobody spins",
+        chain_sentence,
         "a bare futex wake from one process to the other",
         "200 threads that are blocked in flock(2)",
     },
