@@ -5,7 +5,7 @@
 /* What `holdfast help bench` prints. */
 extern const char bench_page[];
 
-/* argv begins with the verb itself. Answers the exit status; dies of a signal that interrupts it. */
+/* argv begins with the verb. Answers the exit status; dies of a signal that interrupts it. */
 int bench_main(int argc, char **argv);
 
 #endif

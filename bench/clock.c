@@ -1,8 +1,8 @@
 /* clock.c: what time is it, and what does it cost to ask?
  *
- * CLOCK_MONOTONIC is one clock for all processes and CPUs, and is read without a system call. Its own
- * cost is of the order of an uncontended cycle, so the least that was ever seen between two stamps
- * is taken off every sample. */
+ * CLOCK_MONOTONIC is one clock for all processes and CPUs, and is read without a system call. Its
+ * own cost is of the order of an uncontended cycle, so the least that was ever seen between two
+ * stamps is taken off every sample. */
 #include "clock.h"
 
 #include <time.h>

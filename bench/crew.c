@@ -1,12 +1,13 @@
 /* crew.c: how are worker processes started, watched, and certainly ended?
  *
- * The parent holds back the signals that would end it and that of a child's end, and takes them only
- * here, with sigtimedwait, whenever it waits for anything: so there is no handler and no race. The
- * workers have the mask that we were started with.
+ * The parent holds back the signals that would end it and that of a child's end, and takes them
+ * only here, with sigtimedwait, whenever it waits for anything: so there is no handler and no
+ * race. The workers have the mask that we were started with.
  *
- * What can go wrong: a worker fails: its reason is on the floor, and is told. It dies: told with the
- * signal. It hangs: after a generous limit that is a failure too. We are interrupted: the caller
- * kills the crew and dies of that signal. We are killed: the kernel kills the workers with us. */
+ * What can go wrong: a worker fails: its reason is on the floor, and is told. It dies: told with
+ * the signal. It hangs: after a generous limit that is a failure too. We are interrupted: the
+ * caller kills the crew and dies of that signal. We are killed: the kernel kills the workers with
+ * us. */
 #include "crew.h"
 
 #include <assert.h>

@@ -18,8 +18,8 @@ struct bench_crew {
     uint32_t count;
 };
 
-/* All of these answer 0, the exit status after telling why (> 0), or minus the signal that asks us to
- * end. Whatever they answer, bench_crew_dismiss() comes last. */
+/* All of these answer 0, the exit status after telling why (> 0), or minus the signal that asks
+ * us to end. Whatever they answer, bench_crew_dismiss() comes last. */
 
 /* `work` is what a worker does, in its own process, which ends when it returns. */
 int bench_crew_start(struct bench_crew *crew,

@@ -1,16 +1,18 @@
 /* handover.c: how long does it take until a waiting process has what another one gives away?
  *
  * Two processes take turns. The one that holds the lock waits until the other has said that it is
- * going to acquire, and then a random while longer, so that the other is certainly asleep; it writes
- * the time down and releases. The other writes the time down when its acquire returns; the
+ * going to acquire, and then a random while longer, so that the other is certainly asleep; it
+ * writes the time down and releases. The other writes the time down when its acquire returns; the
  * difference is the sample. It holds the lock now, says so, and the roles are changed.
  *
- * The round's number keeps them in step, so that a lock that is not fair cannot fall back to the one
- * who gives it away; whoever holds the lock when the parent ends the slice says
- * so, releases, and both leave. The lock itself orders the plain fields of the baton.
+ * The round's number keeps them in step, so that a lock that is not fair cannot fall back to the
+ * one who gives it away; whoever holds the lock when the parent ends the slice says so, releases,
+ * and both leave. The lock itself orders the plain fields of the baton.
  *
  * What can go wrong: acquire or release fails: told on the floor, and the parent ends us. */
 #include "handover.h"
+
+#include <assert.h>
 
 #include "clock.h"
 #include "futex.h"
@@ -80,7 +82,8 @@ static void tell_taken(struct bench_baton *baton, uint32_t round)
     bench_futex_wake(&baton->taken, 1);
 }
 
-/* Holding: gives the lock to the other one, who waits for it in this round. 1: that was the last. */
+/* Holding: gives the lock to the other one, who waits for it in this round. 1: that was the last.
+ */
 static int give_away(struct hand *me, struct bench_seat *seat, uint32_t round)
 {
     struct bench_floor *floor = me->job->floor;
@@ -127,6 +130,8 @@ static int run_slice(struct hand *me)
     bool holding = me->number == 0;
     uint32_t round = 1;
     int answer = 0;
+
+    assert(seat->side);
 
     floor->contenders[me->number].sample_count = 0;
     if (holding && take(seat) != HF_OK)

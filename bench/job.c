@@ -1,11 +1,12 @@
 /* job.c: what does a job need before its workers can begin?
  *
- * For flock(2), files that lose their names before anybody works with them, so that nothing has to
- * be tidied up; every contender gets a description of its own, opened before the fork. For the
+ * For flock(2), files that lose their names before anybody works with them, so that nothing has
+ * to be tidied up; every contender gets a description of its own, opened before the fork. For the
  * placements, the CPUs that this process may use. In the worker, the client and the seats.
  *
- * What can go wrong: no room for a temporary file, no store: each is told with the value and ends the
- * run. A CPU that went away while we pin to it is not noticed: the row is then as good as `free`. */
+ * What can go wrong: no room for a temporary file, no store: each is told with the value and ends
+ * the run. A CPU that went away while we pin to it is not noticed: the row is then as good as
+ * `free`. */
 #include "job.h"
 
 #include <assert.h>

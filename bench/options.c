@@ -48,16 +48,16 @@ const char bench_page[] =
     "scheduler likes. Times are those of a whole cycle in W1 and W2, of the acquire alone in W3\n"
     "and W4. Exit status 1: an increment under the lock was lost.\n";
 
-enum { OPTION_JSON = 256, OPTION_WORKLOAD, OPTION_SECONDS, OPTION_SLICES, OPTION_REQUIRE };
+enum own { OWN_JSON = 256, OWN_WORKLOAD, OWN_SECONDS, OWN_SLICES, OWN_REQUIRE };
 
 static const struct option longs[] = {
     { "help", no_argument, NULL, 'h' },
-    { "json", no_argument, NULL, OPTION_JSON },
-    { "workload", required_argument, NULL, OPTION_WORKLOAD },
-    { "seconds", required_argument, NULL, OPTION_SECONDS },
-    { "slices", required_argument, NULL, OPTION_SLICES },
+    { "json", no_argument, NULL, OWN_JSON },
+    { "workload", required_argument, NULL, OWN_WORKLOAD },
+    { "seconds", required_argument, NULL, OWN_SECONDS },
+    { "slices", required_argument, NULL, OWN_SLICES },
     { "url", required_argument, NULL, 'u' },
-    { "require", required_argument, NULL, OPTION_REQUIRE },
+    { "require", required_argument, NULL, OWN_REQUIRE },
     { "quiet", no_argument, NULL, 'q' },
     { "verbose", no_argument, NULL, 'v' },
     { NULL, 0, NULL, 0 },
@@ -187,6 +187,24 @@ static int complain(const char *typed, int option)
     return -1;
 }
 
+static int take_own(struct bench_options *options, enum own option)
+{
+    switch (option) {
+    case OWN_JSON:
+        options->json = true;
+        return 0;
+    case OWN_WORKLOAD:
+        return take_workloads(optarg, &options->workloads);
+    case OWN_SECONDS:
+        return take_seconds(options);
+    case OWN_SLICES:
+        return take_slices(options);
+    case OWN_REQUIRE:
+        return take_require(optarg, &options->require);
+    }
+    return -1;
+}
+
 static int take(struct bench_options *options, int option, const char *typed)
 {
     switch (option) {
@@ -198,19 +216,11 @@ static int take(struct bench_options *options, int option, const char *typed)
         return 0;
     case 'v': /* it says everything there is already */
         return 0;
-    case OPTION_JSON:
-        options->json = true;
-        return 0;
-    case OPTION_WORKLOAD:
-        return take_workloads(optarg, &options->workloads);
-    case OPTION_SECONDS:
-        return take_seconds(options);
-    case OPTION_SLICES:
-        return take_slices(options);
-    case OPTION_REQUIRE:
-        return take_require(optarg, &options->require);
-    default:
+    case '?':
+    case ':':
         return complain(typed, option);
+    default:
+        return take_own(options, (enum own)option);
     }
 }
 

@@ -1,17 +1,17 @@
 /* rate.c: how often can a lock be taken and given back?
  *
  * A worker opens one client and starts its threads, which share it. In every slice each of them
- * cycles on the side that is at work until the parent ends the stage, and then leaves its counts on
- * the floor. A cycle is an acquire and a release; where they contend, a tally is kept in between
- * that only the lock guards: an increment that goes missing, or somebody else inside, is a failure
- * of the lock.
+ * cycles on the side that is at work until the parent ends the stage, and then leaves its counts
+ * on the floor. A cycle is an acquire and a release; where they contend, a tally is kept in
+ * between that only the lock guards: an increment that goes missing, or somebody else inside, is
+ * a failure of the lock.
  *
  * Reading the clock costs about as much as the fastest cycle, so only every Nth cycle is timed. N
  * doubles whenever the room for samples is used up, which happens while it warms up; from then on
  * what timing costs is the same small part of every slice.
  *
- * What can go wrong: acquire or release fails: the reason is left on the floor, and the process ends;
- * the others may then wait for a lock for ever, and are killed by the parent. */
+ * What can go wrong: acquire or release fails: the reason is left on the floor, and the process
+ * ends; the others may then wait for a lock for ever, and are killed by the parent. */
 #include "rate.h"
 
 #include <assert.h>
@@ -58,7 +58,8 @@ static void keep_sample(struct meter *meter, uint64_t taken_ns)
     meter->until = meter->stride;
 }
 
-/* Not atomic, and in two steps that the compiler cannot make one: without the lock it goes wrong. */
+/* Not atomic, and in two steps that the compiler cannot make one: without the lock it goes wrong.
+ */
 static void tally(const struct bench_job *job, uint32_t side, uint32_t number)
 {
     struct bench_tally *guarded = &job->floor->tallies[side];

@@ -1,15 +1,16 @@
 /* raw_embedded.c: what is the embedded engine measured against?
  *
- * flock(2): every contender has an open file description of its own. One system call takes the lock,
- * one gives it back; it is not in order of arrival.
+ * flock(2): every contender has an open file description of its own. One system call takes the
+ * lock, one gives it back; it is not in order of arrival.
  *
- * The chain: a lock in shared memory, strictly in order of arrival. A ticket is drawn, and its owner
- * sleeps on the word of that ticket until it holds the ticket's number; whoever leaves draws its next
- * ticket, writes the number that comes next, and wakes that one sleeper. So everybody is in line all
- * the time, and every cycle is one hand-over by one wake; drawing only when it comes back, a process
- * that is stopped in its wake would be out of line, and the others would run through uncontended, a
- * hundred times as fast. At the end of a slice each owner of a ticket passes it on. Nobody spins. It
- * survives no death, and gives no fence: it is the least that could work, not a lock to use.
+ * The chain: a lock in shared memory, strictly in order of arrival. A ticket is drawn, and its
+ * owner sleeps on the word of that ticket until it holds the ticket's number; whoever leaves
+ * draws its next ticket, writes the number that comes next, and wakes that one sleeper. So
+ * everybody is in line all the time, and every cycle is one hand-over by one wake; drawing only
+ * when it comes back, a process that is stopped in its wake would be out of line, and the others
+ * would run through uncontended, a hundred times as fast. At the end of a slice each owner of a
+ * ticket passes it on. Nobody spins. It survives no death, and gives no fence: it is the least
+ * that could work, not a lock to use.
  *
  * The token: one word that names one of two, one sleeper, one wake. */
 #include <errno.h>
@@ -114,6 +115,10 @@ const struct bench_side bench_side_chain = { "futex chain", acquire_chain, relea
                                              finish_chain };
 const struct bench_side bench_side_token = { "futex wake", acquire_token, release_token, NULL };
 
+static const char chain_sentence[] =
+    "a strict-FIFO chain of bare futex wakes: all are in line all the time, each asleep on\n"
+    "    a word of its own; who releases wakes the next one; nobody spins";
+
 static const struct bench_raw embedded = {
     .engine = "embedded",
     .cycle = &bench_side_flock,
@@ -125,8 +130,7 @@ static const struct bench_raw embedded = {
         "flock(2) on a file",
         "flock(2) on 16 files",
         "flock(2) on one file, each thread with a descriptor of its own",
-        "a strict-FIFO chain of bare futex wakes: all are in line all the time, each asleep on\n"
-        "    a word of its own; who releases wakes the next one; nobody spins",
+        chain_sentence,
         "a bare futex wake from one process to the other",
         "200 threads that are blocked in flock(2)",
     },

@@ -188,7 +188,8 @@ static void print_figures(const char *name, enum bench_workload workload,
     printf("}");
 }
 
-/* Engines, recipes and the names above need no escapes: what a URL names is one of the library's. */
+/* Engines, recipes and the names above need no escapes: what a URL names is one of the library's.
+ */
 static void print_text(const char *before, const char *name, const char *text)
 {
     printf("%s\"%s\": \"%s\"", before, name, text);

@@ -1,11 +1,12 @@
 /* slices.c: what is the ratio of ours to raw, on a machine that changes its mood?
  *
- * The same workers do both. A slice is: warm up, measure, rest; then the other side, in an order that
- * is turned round from slice to slice. Each pair of slices gives one ratio, and the median of them is
- * the result, so that a mood which lasts longer than a pair of slices touches both alike.
+ * The same workers do both. A slice is: warm up, measure, rest; then the other side, in an order
+ * that is turned round from slice to slice. Each pair of slices gives one ratio, and the median
+ * of them is the result, so that a mood which lasts longer than a pair of slices touches both
+ * alike.
  *
- * Between two slices the workers have all arrived: nobody holds the lock, and the tally must be the
- * sum of what each of them has counted. If it is not, the lock has failed: status 1. */
+ * Between two slices the workers have all arrived: nobody holds the lock, and the tally must be
+ * the sum of what each of them has counted. If it is not, the lock has failed: status 1. */
 #include "slices.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 /* store.c: which engine and recipe does a URL mean?
  *
  * The library's own table of recipes says which schemes there are; the recipe is the one that the
- * URL names, or the engine's default. No URL at all is $HOLDFAST_URL, and without it the engine that
- * comes first. A scheme that the table does not have keeps its own name here: opening it will fail,
- * and tell more. */
+ * URL names, or the engine's default. No URL at all is $HOLDFAST_URL, and without it the engine
+ * that comes first. A scheme that the table does not have keeps its own name here: opening it
+ * will fail, and tell more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

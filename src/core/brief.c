@@ -1,14 +1,15 @@
 /* brief.c: how is a lock had that nobody else wants?
  *
  * Where the store is memory of ours (recipe->at_hand), whether a lock is free is known within the
- * call. Then a plain acquire needs no claim that could wait, no question that stays open and no timer:
- * the turn goes from idle through asking to held, gets its hold and its handle, and is the caller's;
- * giving it back is as short. Everything that such a turn meets in between (renewal, downgrade, loss,
- * a break, the client's end) is met in the usual way, because it is an ordinary turn.
+ * call. Then a plain acquire needs no claim that could wait, no question that stays open and no
+ * timer: the turn goes from idle through asking to held, gets its hold and its handle, and is the
+ * caller's; giving it back is as short. Everything that such a turn meets in between (renewal,
+ * downgrade, loss, a break, the client's end) is met in the usual way, because it is an ordinary
+ * turn.
  *
- * What can go wrong: it is not free, others wait, the terms are not plain, the fence went back, no
- * memory: nothing is left behind, and the caller goes the usual way (claim.c, hold.c), which can wait
- * and knows what to say. */
+ * What can go wrong: it is not free, others wait, the terms are not plain, the fence went back,
+ * no memory: nothing is left behind, and the caller goes the usual way (claim.c, hold.c), which
+ * can wait and knows what to say. */
 #include <assert.h>
 
 #include "base/name.h"

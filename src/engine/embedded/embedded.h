@@ -183,9 +183,10 @@ struct hf__embedded {
     /* what is due */
     uint64_t now_ns;
     uint64_t due_ns;
-    uint64_t told_ns; /* until when whoever polls thinks that he may sleep; 0: nobody polls */
-    uint64_t net_ns;  /* when the safety net looks next; HF__NEVER: nothing to look at */
-    uint64_t poll_ns; /* when peers without a pidfd are looked at next                 */
+    uint64_t told_ns;   /* until when whoever polls thinks that he may sleep; 0: nobody polls */
+    uint64_t polled_ns; /* ... and what he was told when he went to sleep */
+    uint64_t net_ns;    /* when the safety net looks next; HF__NEVER: nothing to look at */
+    uint64_t poll_ns;   /* when peers without a pidfd are looked at next                 */
     uint64_t news_seen;
     uint64_t holding_news_seen;
     uint64_t fast_news_seen;

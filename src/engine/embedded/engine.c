@@ -286,11 +286,12 @@ static bool is_quiet(const struct hf__embedded *conn)
 }
 
 /* Whoever sleeps on our descriptor may sleep on: the ring that was meant for him is fetched here, by
- * another thread. So the bell must ring for what comes next, and for what is due. */
+ * another thread. So the bell must ring for what comes next, and for what is due before he wakes by
+ * himself; for nothing else, or he who fetched it would ring for himself, again and again. */
 static void rearm(struct hf__embedded *conn)
 {
     __atomic_store_n(&conn->session->polling, 1, __ATOMIC_SEQ_CST);
-    conn->told_ns = HF__NEVER;
+    conn->told_ns = conn->polled_ns;
 }
 
 /* Everything that may have happened meanwhile. */
@@ -377,6 +378,7 @@ static void pollset(struct hf__conn *base, struct hf__pollset *set)
     __atomic_store_n(&conn->session->polling, 1, __ATOMIC_SEQ_CST);
     conn->slept = true;
     conn->told_ns = conn->due_ns;
+    conn->polled_ns = conn->due_ns;
     (void)hf__pollset_add(set, conn->epoll_fd, POLLIN);
     hf__pollset_until(set, conn->due_ns);
     if (__atomic_load_n(&conn->session->news, __ATOMIC_SEQ_CST) != conn->news_seen)
