@@ -7,7 +7,7 @@
 struct verb {
     const char *name;
     const char *summary;
-    const char *page; /* what `holdfast help VERB` prints */
+    const char *page; /* what `holdfast help VERB` prints; NULL: it knows --help itself */
     int (*run)(int argc, char **argv);
 };
 
@@ -32,7 +32,6 @@ extern const char cmd_ls_page[];
 extern const char cmd_show_page[];
 extern const char cmd_break_page[];
 extern const char cmd_engines_page[];
-extern const char cmd_bench_page[];
 extern const char cmd_version_page[];
 extern const char cmd_help_page[];
 
