@@ -9,13 +9,10 @@
 #include <holdfast/holdfast.h>
 
 #include "arguments.h"
-#include "clock.h"
 #include "exit.h"
 #include "parse.h"
 #include "say.h"
 #include "verbs.h"
-
-#define PATIENCE_NS (60 * 1000 * NS_PER_MS)
 
 enum { FENCE = ARGUMENTS_OWN };
 
@@ -34,22 +31,6 @@ const char cmd_break_page[] =
     "The holder is told. If it is 'holdfast run', it stops its command, and the next one is let\n"
     "in when that is done; a holder that does nothing is passed over after its grace.\n";
 
-/* HF_EUNKNOWN may mean that the holder was told and is still stopping its command. To ask again
- * does no harm, and in the end that turn is over. */
-static int insist(hf_client *client, const struct arguments_common *common, const char *name,
-                  uint64_t fence)
-{
-    uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
-    int status = hf_client_break(client, name, fence);
-    bool waited = status == HF_EUNKNOWN;
-
-    if (waited && !common->quiet)
-        say("%s; waiting for it", hf_client_error(client));
-    while (status == HF_EUNKNOWN && clock_now_ns() < until_ns)
-        status = hf_client_break(client, name, fence);
-    return waited && status == HF_ELOST ? HF_OK : status;
-}
-
 static int take_away(const struct arguments_common *common, const char *name, uint64_t fence)
 {
     struct hf_open_options options = HF_OPEN_OPTIONS_INIT;
@@ -60,7 +41,7 @@ static int take_away(const struct arguments_common *common, const char *name, ui
     if (exit_status)
         return exit_status;
 
-    status = insist(client, common, name, fence);
+    status = hf_client_break(client, name, fence);
     if (status == HF_ELOST) {
         exit_status = EXIT_NOBODY;
         if (!common->quiet)

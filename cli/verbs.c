@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/bench.h"
 #include "exit.h"
 #include "say.h"
 
@@ -18,7 +17,7 @@ static const struct verb verbs[] = {
     { "show",    "one lock: its holders and its queue in order",    cmd_show_page,    cmd_show },
     { "break",   "take a lock away from one turn and from no other", cmd_break_page,  cmd_break },
     { "engines", "what this build can do, and what it promises",    cmd_engines_page, cmd_engines },
-    { "bench",   "measure this store",                              bench_page,       bench_main },
+    { "bench",   "measure this store",                              NULL,             cmd_bench },
     { "version", "the version, and what is built in",               cmd_version_page, cmd_version },
     { "help",    "this overview, or the page of a verb",            cmd_help_page,    cmd_help },
 };
@@ -64,6 +63,16 @@ static int print_overview(void)
     return EXIT_FINE;
 }
 
+/* It has a page of its own, behind its --help. */
+static int ask_verb(const struct verb *verb)
+{
+    char name[] = "holdfast";
+    char option[] = "--help";
+    char *argv[] = { name, option, NULL };
+
+    return verb->run(2, argv);
+}
+
 int verbs_help(const char *name)
 {
     const struct verb *verb;
@@ -76,6 +85,8 @@ int verbs_help(const char *name)
         say("there is no verb '%s'; 'holdfast help' lists them", name);
         return EXIT_USAGE;
     }
+    if (!verb->page)
+        return ask_verb(verb);
     fputs(verb->page, stdout);
     return EXIT_FINE;
 }

@@ -7,7 +7,7 @@
 struct verb {
     const char *name;
     const char *summary;
-    const char *page; /* what `holdfast help VERB` prints */
+    const char *page; /* what `holdfast help VERB` prints; NULL: it knows --help itself */
     int (*run)(int argc, char **argv);
 };
 

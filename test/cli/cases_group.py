@@ -69,6 +69,17 @@ def a_broken_lock_leaves_nobody_behind(world):
 
 
 @case
+def a_broken_lock_leaves_the_command_its_grace(world):
+    script = "trap 'echo cleaning; sleep 0.2; echo clean; exit 3' TERM; echo started; read x <go"
+    os.mkfifo(world.path("go"))
+    process = world.start("run", "--grace", "10s", "a", "--", "sh", "-c", script)
+    check_equal(process.stdout.readline(), b"started\n", "the first line")
+    world.expect(0, "break", "a", "--fence", world.fence_of("a"))
+    result = world.end(process)
+    check_equal((result.status, result.out), (79, "cleaning\nclean\n"), "how it ended")
+
+
+@case
 def a_killed_holdfast_leaves_nobody_behind(world):
     family = Family(world)
     family.process.kill()
@@ -148,7 +159,7 @@ def those_who_ignore_sigterm_are_killed_after_the_grace(world):
 
 @case
 def those_who_were_left_behind_get_sigterm_first(world):
-    script = ("sh -c \"trap 'echo term >log; exit' TERM; echo >there; "
+    script = ("sh -c \"trap 'sleep 0.2; echo term >log; exit' TERM; echo >there; "
               "while :; do sleep 0.01; done\" & while ! [ -e there ]; do sleep 0.01; done")
     world.expect(0, "run", "a", "--", "sh", "-c", script)
     check_equal(world.read("log"), "term\n", "what the child heard")
@@ -238,6 +249,8 @@ def the_guard_is_out_of_the_way(world):
     check(not pipes & held, f"the guard holds none of {pipes}: {held}")
     for name in ("TERM", "INT", "HUP"):
         os.kill(guard, getattr(signal, "SIG" + name))
+    world.expect(0, "show", "a")
+    check_equal(world.guard_of(process.pid), guard, "the guard, after some signals")
     process.terminate()
     check_equal(world.end(process).status, 143, "status")
     check(not is_alive(guard), "the guard ends with holdfast")

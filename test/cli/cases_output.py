@@ -232,7 +232,7 @@ def the_completion_knows_the_verbs_and_their_options(world):
 
     check_equal(sorted(complete("holdfast", "")), sorted(VERBS), "verbs")
     check_equal(complete("holdfast", "sh"), ["show"], "verbs that begin so")
-    for verb in ("run", "ls", "show", "break", "engines"):
+    for verb in ("run", "ls", "show", "break", "engines", "bench"):
         page = world.expect(0, "help", verb).out
         wanted = set(re.findall(r"(--[a-z-]+)", "\n".join(
             line for line in page.splitlines() if line.startswith("  -"))))
