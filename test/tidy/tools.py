@@ -488,7 +488,7 @@ class Runner(Check):
         module.LOGS = self.temporary
         suite = module.Suite("sample", "plain", "fast", (f"bash -c '{script}'",), 1)
         with contextlib.redirect_stdout(io.StringIO()):
-            result = module.run_suite(suite, self.build)
+            result = module.run_suite(suite, self.build, lambda line: None)
         return result.failed
 
     def complaints(self):
