@@ -19,11 +19,17 @@ static int conclude(struct hf_client *client, struct hf_claim *claim, const char
     return status;
 }
 
+static struct hf__awaited await_claim(struct hf_claim *claim)
+{
+    return (struct hf__awaited){ &claim->answer, &claim->bell, &claim->ahead };
+}
+
 HF_API int hf_acquire(hf_client *client, const char *name, const struct hf_acquire_options *options,
                       hf_grant **out_grant)
 {
     struct hf__terms terms;
     struct hf_claim *claim = NULL;
+    struct hf__awaited awaited;
     hf_grant *grant;
     int status;
 
@@ -52,7 +58,8 @@ HF_API int hf_acquire(hf_client *client, const char *name, const struct hf_acqui
         return status;
     }
     claim->client = client;
-    hf__loop_wait(client, &claim->answer, &claim->bell);
+    awaited = await_claim(claim);
+    hf__loop_wait(client, &awaited);
     status = conclude(client, claim, name, out_grant);
     hf__claim_free(claim);
     hf__entry_unlock(client);
@@ -93,6 +100,7 @@ HF_API int hf_claim_start(hf_client *client, const char *name,
 HF_API int hf_claim_wait(hf_claim *claim, int64_t wait_ms, hf_grant **out_grant)
 {
     struct hf_client *client;
+    struct hf__awaited awaited;
     int status;
 
     if (!claim)
@@ -105,9 +113,9 @@ HF_API int hf_claim_wait(hf_claim *claim, int64_t wait_ms, hf_grant **out_grant)
     if (status < 0)
         return status;
 
+    awaited = await_claim(claim);
     if (claim->answer.status == HF_PENDING)
-        hf__loop_wait_until(client, &claim->answer, &claim->bell,
-                            hf__clock_after_ms(hf__loop_now(client), wait_ms));
+        hf__loop_wait_until(client, &awaited, hf__clock_after_ms(hf__loop_now(client), wait_ms));
     if (claim->answer.status == HF_PENDING) {
         hf__entry_unlock(client);
         return HF_PENDING;

@@ -35,6 +35,13 @@ struct hf_client {
     uint64_t seen_tick; /* ... and not before this tick */
 };
 
+/* What a thread waits for. */
+struct hf__awaited {
+    struct hf__answer *answer;
+    struct hf__wake *const *bell; /* where it will be rung; may change while it waits */
+    const uint32_t *ahead;        /* how many come before, as last heard; NULL: none */
+};
+
 /* A thread that waits, in client->followers. */
 struct hf__follower {
     struct hf__list place;
@@ -51,11 +58,10 @@ uint64_t hf__loop_now(struct hf_client *client);
 uint64_t hf__loop_lately(struct hf_client *client);
 /* With the mutex, after a request at hf__loop_now: returns, with it, when the answer is there. `bell` is
  * where it will be rung. */
-void hf__loop_wait(struct hf_client *client, struct hf__answer *answer,
-                   struct hf__wake *const *bell);
+void hf__loop_wait(struct hf_client *client, const struct hf__awaited *awaited);
 /* With the mutex: waits until `deadline_ns` for the answer; false: not yet. */
-bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
-                         struct hf__wake *const *bell, uint64_t deadline_ns);
+bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awaited,
+                         uint64_t deadline_ns);
 /* With the mutex: a step, and whatever it makes others do. */
 void hf__loop_step(struct hf_client *client);
 /* With the mutex: what to poll, and until when. */

@@ -56,7 +56,7 @@ static int await(struct hf_client *client, hf_grant *grant, const char *verb)
     struct hf__wake *bell = &grant->answer.wake;
     int status;
 
-    hf__loop_wait(client, &grant->answer, &bell);
+    hf__loop_wait(client, &(struct hf__awaited){ &grant->answer, &bell, NULL });
     status = grant->answer.status;
     if (status < 0)
         hf__report(client, status, "%s: %s", verb, hf__error_text(status));

@@ -24,6 +24,7 @@
 
 #define SPIN_PAUSES_MIN 32
 #define SPIN_PAUSES_MAX 4096
+#define SPIN_AHEAD_MAX  3 /* whoever is further back has time to sleep */
 
 static void kick(int fd)
 {
@@ -134,12 +135,14 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
         drain(client->leader_fd);
 }
 
-static void follow(struct hf_client *client, struct hf__wake *bell, uint32_t seen,
+static void follow(struct hf_client *client, const struct hf__awaited *awaited, uint32_t seen,
                    uint64_t deadline_ns)
 {
+    struct hf__wake *bell = *awaited->bell;
     struct hf__follower me = { .bell = bell };
+    bool near = !awaited->ahead || *awaited->ahead <= SPIN_AHEAD_MAX;
+    uint32_t pauses = near ? client->spin_pauses : 0;
     bool spun = false;
-    uint32_t pauses = client->spin_pauses;
     uint64_t until_ns = hf__core_deadline(&client->core);
 
     if (deadline_ns < until_ns)
@@ -152,9 +155,9 @@ static void follow(struct hf_client *client, struct hf__wake *bell, uint32_t see
     hf__list_remove(&me.place);
 
     /* Spin longer while it helps, hardly at all while it does not. */
-    if (spun && client->spin_pauses < SPIN_PAUSES_MAX)
+    if (near && spun && client->spin_pauses < SPIN_PAUSES_MAX)
         client->spin_pauses *= 2;
-    if (!spun && client->spin_pauses > SPIN_PAUSES_MIN)
+    if (near && !spun && client->spin_pauses > SPIN_PAUSES_MIN)
         client->spin_pauses /= 2;
 }
 
@@ -174,9 +177,10 @@ static bool has_more(const struct hf_client *client)
            client->core.claim_timers.count > 0 || client->core.closing;
 }
 
-bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
-                         struct hf__wake *const *bell, uint64_t deadline_ns)
+bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awaited,
+                         uint64_t deadline_ns)
 {
+    struct hf__answer *answer = awaited->answer;
     bool keeper_leads = client->has_keeper && client->core.recipe->keeper_listens;
     uint64_t now_ns = client->seen_ns; /* the request was made just now */
 
@@ -184,17 +188,17 @@ bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
         return true;
     client->callers++;
     for (;; now_ns = hf__loop_now(client)) {
-        struct hf__wake *word = *bell;
+        struct hf__wake *word = *awaited->bell;
         uint32_t seen = hf__wake_look(word);
 
         hf__core_step(&client->core, now_ns);
         raise_events(client);
         if (answer->status != HF_PENDING || now_ns >= deadline_ns)
             break;
-        if (word != *bell)
+        if (word != *awaited->bell)
             continue;
         if (keeper_leads || client->led)
-            follow(client, word, seen, deadline_ns);
+            follow(client, awaited, seen, deadline_ns);
         else
             lead(client, answer, deadline_ns);
     }
@@ -207,10 +211,9 @@ bool hf__loop_wait_until(struct hf_client *client, struct hf__answer *answer,
     return answer->status != HF_PENDING;
 }
 
-void hf__loop_wait(struct hf_client *client, struct hf__answer *answer,
-                   struct hf__wake *const *bell)
+void hf__loop_wait(struct hf_client *client, const struct hf__awaited *awaited)
 {
-    bool answered = hf__loop_wait_until(client, answer, bell, HF__NEVER);
+    bool answered = hf__loop_wait_until(client, awaited, HF__NEVER);
 
     assert(answered);
     (void)answered;

@@ -109,7 +109,7 @@ static int finish(struct hf_client *client, struct hf__operation *operation, con
     struct hf__wake *bell = &operation->answer.wake;
     int status;
 
-    hf__loop_wait(client, &operation->answer, &bell);
+    hf__loop_wait(client, &(struct hf__awaited){ &operation->answer, &bell, NULL });
     status = operation->answer.status;
     if (status < 0)
         hf__report_named(client, status, verb, what, operation->error);
