@@ -55,7 +55,7 @@ static void write_reply(struct hf__reply *reply, enum hf__reply_kind kind,
 }
 
 struct hf__outbox_item *hf__outbox_add(struct hf__embedded *conn, const struct hf__ticket *ticket,
-                                   enum hf__reply_kind kind)
+                                       enum hf__reply_kind kind)
 {
     struct hf__outbox *outbox = &conn->outbox;
     struct hf__outbox_item *answer;
