@@ -100,7 +100,8 @@ static void uncontended(struct mate *mate)
 }
 
 /* As a blocked caller: until the claim is granted. */
-static uint64_t acquire(struct hf__conn *conn, const uint8_t *token, struct shared *shared, int self)
+static uint64_t acquire(struct hf__conn *conn, const uint8_t *token, struct shared *shared,
+                        int self)
 {
     struct hf__request claim = request_for(HF__REQUEST_CLAIM, token);
     struct hf__reply reply = { 0 };

@@ -129,6 +129,24 @@ static struct world_reply copy(const struct hf__reply *reply)
     return copied;
 }
 
+static void note_entry(struct mate *mate, const struct hf_holding *entry)
+{
+    struct world_entry *to = &mate->entries[mate->entry_count];
+
+    if (mate->entry_count++ >= mate->entry_most)
+        return;
+    (void)hf__text_copy(to->name, sizeof(to->name), entry->name);
+    to->mode = entry->mode;
+    to->waiting = entry->waiting;
+    to->position = entry->position;
+    to->fence = entry->fence;
+    to->remaining_ms = entry->remaining_ms;
+    to->age_ms = entry->age_ms;
+    to->pid = entry->pid;
+    (void)hf__text_copy(to->host, sizeof(to->host), entry->host);
+    (void)hf__text_copy(to->purpose, sizeof(to->purpose), entry->purpose);
+}
+
 void mate_drain(struct mate *mate)
 {
     struct hf__reply reply;
@@ -138,6 +156,8 @@ void mate_drain(struct mate *mate)
         got = hf__embedded_engine.advance(mate->conn, hf__clock_now_ns(), &reply);
         if (got < 0)
             mate->dead = got;
+        if (got > 0 && reply.kind == HF__REPLY_ENTRY)
+            note_entry(mate, reply.entry);
         if (got > 0 && reply.kind != HF__REPLY_ENTRY) {
             assert(mate->news_count < WORLD_NEWS_MAX);
             mate->news[mate->news_count++] = copy(&reply);
@@ -287,6 +307,34 @@ struct world_reply mate_release(struct mate *mate, const struct stub *stub)
     return mate_tell(mate, HF__REQUEST_RELEASE, stub);
 }
 
+struct world_reply mate_break(struct mate *mate, const char *name, uint64_t fence)
+{
+    struct hf__request request = {
+        .ticket = { .kind = HF__REQUEST_BREAK, .claim_id = mate->next_id++ },
+        .name = name,
+        .name_bytes = strlen(name),
+        .fence = fence,
+    };
+
+    return mate_ask(mate, &request);
+}
+
+int mate_list(struct mate *mate, const char *glob, struct world_entry *out_entries, size_t most)
+{
+    struct hf__request request = {
+        .ticket = { .kind = HF__REQUEST_LIST, .claim_id = mate->next_id++ },
+        .glob = glob,
+    };
+    struct world_reply reply;
+
+    mate->entries = out_entries;
+    mate->entry_most = most;
+    mate->entry_count = 0;
+    reply = mate_ask(mate, &request);
+    mate->entry_most = 0;
+    return reply.kind == HF__REPLY_DONE ? (int)mate->entry_count : reply.status;
+}
+
 /* --- what is left --- */
 
 struct remains mate_remains(const struct mate *mate)
@@ -341,6 +389,21 @@ pid_t world_fork(struct world *world, int (*run)(struct world *world, void *cont
         _exit(run(world, context));
     }
     return child;
+}
+
+void world_step(_Atomic uint32_t *step, uint32_t value)
+{
+    atomic_store(step, value);
+}
+
+bool world_wait_step(_Atomic uint32_t *step, uint32_t value)
+{
+    for (uint32_t i = 0; i < WORLD_PATIENCE_MS; i++) {
+        if (atomic_load(step) >= value)
+            return true;
+        usleep(1000);
+    }
+    return false;
 }
 
 void *world_share(size_t bytes)

@@ -2,6 +2,7 @@
 #ifndef TEST_EMBEDDED_WORLD_H
 #define TEST_EMBEDDED_WORLD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,8 @@ struct world_reply {
     struct hf__holder holder;
 };
 
+struct world_entry;
+
 /* A connection, with what it has heard and not yet been asked for. */
 struct mate {
     struct world *world;
@@ -44,6 +47,9 @@ struct mate {
     uint32_t round;
     struct world_reply *news;
     size_t news_count;
+    struct world_entry *entries; /* where the LIST under way puts them */
+    size_t entry_most;
+    size_t entry_count;
     int dead; /* advance() ended with this */
 };
 
@@ -76,8 +82,6 @@ size_t world_files(const struct world *world, const char *prefix);
 /* open() alone: its status; the text is in mate->conn->error. */
 int mate_open(struct mate *mate, struct world *world, const char *purpose);
 void mate_close(struct mate *mate);
-/* Lets it go as a process that ends does: without a word to anybody. */
-void mate_abandon(struct mate *mate);
 
 /* Sends it and returns the reply to it (LIST: the DONE). kind -1: submit() refused, status says why. */
 struct world_reply mate_ask(struct mate *mate, struct hf__request *request);
@@ -93,6 +97,23 @@ bool mate_hears(struct mate *mate, const struct stub *stub, enum hf__reply_kind 
 /* The same, but only for so long; 0 looks once. */
 bool mate_hears_within(struct mate *mate, const struct stub *stub, enum hf__reply_kind kind,
                        struct world_reply *out_reply, int64_t wait_ms);
+/* BREAK and LIST. */
+struct world_reply mate_break(struct mate *mate, const char *name, uint64_t fence);
+struct world_entry {
+    char name[1025];
+    size_t name_bytes;
+    int mode;
+    bool waiting;
+    uint32_t position;
+    uint64_t fence;
+    int64_t remaining_ms;
+    int64_t age_ms;
+    int64_t pid;
+    char host[HF__HOST_BYTES];
+    char purpose[HF__PURPOSE_BYTES];
+};
+/* How many there are; fills up to `most`. < 0: it failed. */
+int mate_list(struct mate *mate, const char *glob, struct world_entry *out_entries, size_t most);
 /* Fetches what there is, without waiting. */
 void mate_drain(struct mate *mate);
 /* Sleeps as a keeper would, for at most so long, and fetches what there is. */
@@ -114,6 +135,9 @@ struct remains mate_remains(const struct mate *mate);
 /* Forks; the child returns from `run` into _exit. */
 pid_t world_fork(struct world *world, int (*run)(struct world *world, void *context),
                  void *context);
+/* Steps that processes wait for: false if it did not come. */
+void world_step(_Atomic uint32_t *step, uint32_t value);
+bool world_wait_step(_Atomic uint32_t *step, uint32_t value);
 /* Memory that children share. */
 void *world_share(size_t bytes);
 void world_unshare(void *memory, size_t bytes);

@@ -69,6 +69,7 @@ struct breaking {
     uint32_t lock;
     uint32_t owner; /* whose turn it is */
     uint32_t spare; /* a node in his name; 0: none yet */
+    uint32_t spare_owner;
     struct hf__node node;
 };
 
@@ -90,7 +91,7 @@ static int mark_in_line(struct breaking *breaking)
         return hf__line_fail(&line, status);
 
     if (line.owner != HF__OWNER_NONE && line.fence == fence) {
-        if (breaking->spare == 0 || breaking->owner != line.owner) {
+        if (breaking->spare == 0 || breaking->spare_owner != line.owner) {
             breaking->owner = line.owner;
             status = hf__line_leave(&line);
             return status < 0 ? status : 2;
@@ -122,13 +123,14 @@ static int mark_turn(struct breaking *breaking)
         if (found != 2)
             break;
         if (breaking->spare != 0)
-            hf__node_free(conn, breaking->spare, hf__node_owner(conn, breaking->spare));
+            hf__node_free(conn, breaking->spare, breaking->spare_owner);
         breaking->spare = 0;
         if (breaking->owner == conn->owner || hf__session_gone(conn, breaking->owner) == 0) {
             int status = hf__node_take(conn, breaking->owner, &breaking->spare);
 
             if (status < 0)
                 return status;
+            breaking->spare_owner = breaking->owner;
             hf__ask_write_purpose(conn, breaking->spare, NULL);
         } else {
             int status = hf__watch_mend(conn, breaking->lock, breaking->owner);
@@ -138,7 +140,7 @@ static int mark_turn(struct breaking *breaking)
         }
     }
     if (breaking->spare != 0)
-        hf__node_free(conn, breaking->spare, breaking->owner);
+        hf__node_free(conn, breaking->spare, breaking->spare_owner);
     return found == 2 ? 0 : found;
 }
 

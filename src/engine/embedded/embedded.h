@@ -356,8 +356,6 @@ uint64_t hf__guard_get(const struct hf__embedded *conn, const uint64_t *word);
 void hf__guard_put(struct hf__embedded *conn, uint64_t *word, uint64_t value);
 /* So many more changes fit into the journal; false: commit first. */
 bool hf__guard_has_room(const struct hf__embedded *conn, uint32_t changes);
-/* If that session died inside: finish what it had committed. */
-int hf__guard_take_over(struct hf__embedded *conn, uint32_t guard, uint32_t owner);
 
 /* --- index.c: which lock has this name? --- */
 

@@ -301,21 +301,3 @@ int hf__guard_give(struct hf__embedded *conn)
     wake_one(&cell->word);
     return HF_OK;
 }
-
-int hf__guard_take_over(struct hf__embedded *conn, uint32_t guard, uint32_t owner)
-{
-    struct hf__guard_cell *cell = hf__table_guard(&conn->table, guard);
-    uint64_t seen = hf__table_load(&cell->word);
-    uint32_t value;
-    int got;
-
-    if (!hf__table_unsealed(&conn->table, &cell->word, seen, &value))
-        return hf__table_damaged(conn, "a guard");
-    if ((value & ~HF__GUARD_CROWDED) != owner)
-        return HF_OK;
-
-    got = inherit(conn, guard, seen);
-    if (got <= 0)
-        return got;
-    return hf__guard_give(conn);
-}

@@ -264,16 +264,20 @@ static int pick(const struct search *search, uint32_t *out_lock)
 }
 
 /* Nobody can find it yet, so these words need no journal; and the lock's word must not be in one,
- * because as soon as it can be found, others change it without the guard. */
+ * because as soon as it can be found, others change it without the guard. It stays RETIRED until it
+ * stands in its chain: somebody may remember it by this very name, from an earlier life. */
 static void write_cell(const struct search *search, uint32_t lock, uint64_t fence)
 {
     const struct hf__table *table = &search->conn->table;
     struct hf__lock_cell *cell = hf__table_lock(table, lock);
     uint64_t *words = hf__table_name(table, lock);
-    uint64_t low = fence << HF__WORD_SHIFT;
+    uint64_t low = fence << HF__WORD_SHIFT | HF__WORD_RETIRED;
 
-    hf__table_store(&cell->low, low);
-    hf__table_store(&cell->high, hf__seal_high(&table->seal, lock, low, HF__OWNER_NONE));
+    struct hf__word wanted = { low, hf__seal_high(&table->seal, lock, low, HF__OWNER_NONE) };
+
+    /* At once: whoever still comes here by an old number must not find half a word. */
+    while (!hf__word_exchange(&cell->low, hf__word_peek(&cell->low), wanted))
+        HF__WORD_PAUSE();
     hf__table_store(&cell->line,
                     hf__seal_pair(&table->seal, hf__table_place(table, &cell->line), 0, 0));
     hf__table_store(&cell->since_ns, 0);
@@ -306,6 +310,7 @@ static int insert(const struct search *search, uint32_t *out_lock)
     hf__guard_put(conn, bucket, hf__table_sealed(&conn->table, bucket, *out_lock + 1));
     hf__guard_commit(conn);
     hf__death_point("name made");
+    unretire(conn, *out_lock);
     return HF_OK;
 }
 
@@ -399,6 +404,8 @@ static int collect_batch(struct hf__embedded *conn, enum hf__region region, uint
 
 static int collect(struct hf__embedded *conn, enum hf__region region)
 {
+    const uint64_t *free_locks = &hf__table_header(&conn->table)->free_locks[region];
+    uint32_t free_head;
     uint32_t collected = 0;
     uint32_t used;
     int status = hf__table_locks_used(conn, region, &used);
@@ -410,6 +417,9 @@ static int collect(struct hf__embedded *conn, enum hf__region region)
     }
     if (status < 0)
         return status;
+    if (collected == 0 &&
+        hf__table_unsealed(&conn->table, free_locks, hf__table_load(free_locks), &free_head))
+        collected = free_head; /* somebody else has collected meanwhile */
     return collected > 0 ? HF_OK : HF_ELIMIT;
 }
 
@@ -453,6 +463,10 @@ static int make_room(const struct search *search)
     if (limit != HF_ELIMIT)
         return limit;
     status = collect(conn, search->region);
+    if (status == HF_ELIMIT) {
+        hf__sweep_look(conn); /* perhaps the dead hold them */
+        status = collect(conn, search->region);
+    }
     if (status == HF_ELIMIT) /* the text is still that of growing */
         return hf__table_grow(conn, search->region, used + 1);
     return status;

@@ -21,9 +21,21 @@
 #define HF__TABLE_MAGIC   0x54534146444c4f48ull /* "HOLDFAST" */
 #define HF__TABLE_VERSION 1u
 
-#define HF__SESSIONS_MAX     4096u
+#ifndef HF__EMBEDDED_HOOKS
 #define HF__SHORT_NAMES_MAX  262144u
+#define HF__SHORT_NAMES_STEP 4096u
 #define HF__LONG_NAMES_MAX   32768u
+#define HF__LONG_NAMES_STEP  64u
+#define HF__NODES_STEP       1024u
+#else /* so small that a test fills and grows it in no time */
+#define HF__SHORT_NAMES_MAX  512u
+#define HF__SHORT_NAMES_STEP 64u
+#define HF__LONG_NAMES_MAX   64u
+#define HF__LONG_NAMES_STEP  16u
+#define HF__NODES_STEP       16u
+#endif
+#define HF__SESSIONS_MAX     4096u
+#define HF__SESSIONS_STEP    64u
 #define HF__LOCKS_MAX        (HF__SHORT_NAMES_MAX + HF__LONG_NAMES_MAX)
 #define HF__NODES_MAX        262144u
 #define HF__BUCKETS          131072u

@@ -86,6 +86,22 @@ void hf__sweep_look(struct hf__embedded *conn)
     hf__sweep_run(conn, true);
 }
 
+/* --- guards --- */
+
+/* Goes once through every guard. Afterwards no journal is left that somebody wrote before: neither the
+ * dead one, nor one who died while he finished the dead one's work. */
+static int pass_guards(struct hf__embedded *conn)
+{
+    int status = HF_OK;
+
+    for (uint32_t i = 0; i < HF__GUARDS && status == HF_OK; i++) {
+        status = hf__guard_take(conn, i);
+        if (status == HF_OK)
+            status = hf__guard_give(conn);
+    }
+    return status;
+}
+
 /* --- nodes --- */
 
 static bool exists(struct hf__embedded *conn, uint32_t lock)
@@ -124,9 +140,14 @@ static int sweep_node(struct hf__embedded *conn, uint32_t index, uint32_t owner)
     int status;
 
     if (!hf__node_peek(conn, index, &node)) {
-        /* Taken, and its owner died before the first word was written. */
-        node.lock = 0;
-        node.state = HF__NODE_IDLE;
+        /* Somebody died while he was changing it; or its owner, before he wrote its first word. */
+        status = pass_guards(conn);
+        if (status < 0)
+            return status;
+        if (!hf__node_peek(conn, index, &node)) {
+            node.lock = 0;
+            node.state = HF__NODE_IDLE;
+        }
     }
     if (!exists(conn, node.lock))
         return hf__table_damaged(conn, "a place in a line");
@@ -158,13 +179,30 @@ static int look_at_node(struct hf__embedded *conn, uint32_t index, uint32_t dead
 
 /* --- locks --- */
 
+/* Somebody died before he could deflate it: whoever leaves the line next does that. */
+static int look_at_line(struct hf__embedded *conn, uint32_t lock)
+{
+    const struct hf__table *table = &conn->table;
+    struct hf__lock_cell *cell = hf__table_lock(table, lock);
+    struct hf__line line;
+    int status;
+
+    if (hf__table_load(&cell->line) !=
+        hf__seal_pair(&table->seal, hf__table_place(table, &cell->line), 0, 0))
+        return HF_OK;
+    status = hf__line_enter(conn, lock, &line);
+    if (status != HF_OK)
+        return status < 0 ? status : HF_OK;
+    return hf__line_leave(&line);
+}
+
 static int look_at_lock(struct hf__embedded *conn, uint32_t lock, uint32_t dead)
 {
     struct hf__lock_cell *cell = hf__table_lock(&conn->table, lock);
     struct hf__word word;
 
     if ((uint32_t)hf__table_load(&cell->high) != dead)
-        return HF_OK;
+        return hf__table_load(&cell->low) & HF__WORD_INFLATED ? look_at_line(conn, lock) : HF_OK;
     if (!hf__line_peek(conn, lock, &word))
         return hf__watch_mend(conn, lock, dead);
     if ((uint32_t)word.high != dead)
@@ -180,15 +218,6 @@ static int look_at_lock(struct hf__embedded *conn, uint32_t lock, uint32_t dead)
 }
 
 /* --- the work --- */
-
-static int take_over_guards(struct hf__embedded *conn, uint32_t dead)
-{
-    int status = HF_OK;
-
-    for (uint32_t i = 0; i < HF__GUARDS && status == HF_OK; i++)
-        status = hf__guard_take_over(conn, i, dead);
-    return status;
-}
 
 /* How many cells this phase has to look at. */
 static int phase_cells(struct hf__embedded *conn, enum phase phase, uint32_t *out_count)
@@ -215,7 +244,7 @@ static int sweep_cell(struct hf__embedded *conn, enum phase phase, uint32_t inde
 {
     switch (phase) {
     case GUARDS:
-        return take_over_guards(conn, dead);
+        return pass_guards(conn);
     case NODES:
         return look_at_node(conn, index + 1, dead);
     case SHORT_LOCKS:

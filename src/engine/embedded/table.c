@@ -32,10 +32,13 @@ static const struct {
     uint32_t most;
     uint32_t step;
 } regions[HF__REGIONS] = {
-    [HF__REGION_SHORT] = { "names of up to 96 bytes in use", HF__SHORT_NAMES_MAX, 4096 },
-    [HF__REGION_LONG] = { "names of more than 96 bytes in use", HF__LONG_NAMES_MAX, 64 },
-    [HF__REGION_NODES] = { "claims in line, shared or with a lease", HF__NODES_MAX, 1024 },
-    [HF__REGION_SESSIONS] = { "clients", HF__SESSIONS_MAX, 64 },
+    [HF__REGION_SHORT] = { "names of up to 96 bytes in use", HF__SHORT_NAMES_MAX,
+                           HF__SHORT_NAMES_STEP },
+    [HF__REGION_LONG] = { "names of more than 96 bytes in use", HF__LONG_NAMES_MAX,
+                          HF__LONG_NAMES_STEP },
+    [HF__REGION_NODES] = { "claims in line, shared or with a lease", HF__NODES_MAX,
+                           HF__NODES_STEP },
+    [HF__REGION_SESSIONS] = { "clients", HF__SESSIONS_MAX, HF__SESSIONS_STEP },
 };
 
 int hf__table_damaged(struct hf__embedded *conn, const char *what)

@@ -10,7 +10,8 @@
  * expired, which the next one notices as well, by the same watch or by its own timer. Whoever notices a
  * death looks at the line under its guard, which finishes what the dead one had begun, and rings all
  * those that hold without having seen it. A reader who sees that he was let in looks at the line too,
- * so a crowd of readers lets itself in, even if the one who began died in the middle.
+ * and rings the next one: so a crowd of readers lets itself in, even if the one who began died in the
+ * middle.
  *
  * On top of that, a safety net looks once a second. Whatever it finds that no ring had told is counted
  * (rescued); it looks twice, because a ring may be on its way. */
@@ -111,6 +112,22 @@ int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead)
     return hf__line_leave(&line);
 }
 
+/* Let in together with us, by somebody who may have died before he could ring us all: each one rings
+ * the next. */
+static int ring_next(struct hf__line *line, const struct hf__node *node)
+{
+    struct hf__node next;
+    int status;
+
+    if (node->state != HF__NODE_HOLDING || node->next == 0)
+        return HF_OK;
+    status = hf__line_member(line, node->next, &next);
+    if (status == HF_OK && next.state == HF__NODE_HOLDING &&
+        hf__table_load(&hf__table_node(&line->conn->table, next.index)->seen_fence) != next.fence)
+        hf__line_ring(line, &next, true);
+    return status;
+}
+
 /* 1: somebody ahead is dead: look once more. */
 static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool death)
 {
@@ -128,6 +145,8 @@ static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool de
     stake->ahead = HF__OWNER_NONE;
     if (status == HF_OK && (node.state == HF__NODE_WAITING || node.state == HF__NODE_HOLDING))
         status = hf__watch_ahead(&line, stake, &node);
+    if (status == HF_OK)
+        status = ring_next(&line, &node);
     if (status < 0)
         return hf__line_fail(&line, status);
     status = hf__line_leave(&line);
