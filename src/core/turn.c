@@ -239,8 +239,10 @@ static void note_stored(struct hf__turn *turn, const struct hf__request *request
 {
     uint64_t lease_ns = request->lease_ns + request->lease_ns / 50;
     uint64_t until_ns = request->deadline_ns + lease_ns;
+    const struct hf__recipe *recipe = turn->core->recipe;
 
-    if (!turn->core->recipe->leases && !turn->ends)
+    /* What lives with its connection is kept as long as others on that connection are served. */
+    if ((!recipe->leases && !turn->ends) || recipe->pattern == HF__PATTERN_CONNECTION)
         until_ns = HF__NEVER;
     if (until_ns > turn->stored_until_ns)
         turn->stored_until_ns = until_ns;

@@ -39,8 +39,8 @@ static enum hf__verdict judge_release(const struct hf__votes *votes, uint32_t ma
 
     if (out >= majority)
         return HF__VERDICT_GONE;
-    if (out + open < majority)
-        return silence(votes);
+    if (out + open < majority) /* who has not answered yet may still do it */
+        return open > 0 ? HF__VERDICT_UNKNOWN : silence(votes);
     return HF__VERDICT_OPEN;
 }
 

@@ -414,6 +414,8 @@ void judge_release(struct client *client, struct user *user, int status)
 {
     struct world *world = client->world;
     struct record *record = record_get(world, user->token);
+    /* It may have died with its connection before the release got through. */
+    bool cut_off = world->plan.kind == KIND_CONNECTION && !calm_since(world, user->granted_ns);
 
     world_mix(world, (uint64_t)(int64_t)status);
     if (status == HF_EUNKNOWN) {
@@ -428,7 +430,7 @@ void judge_release(struct client *client, struct user *user, int status)
                         client->index);
     if (status == HF_ELOST && !user->valid_before && !user->lost_cause)
         world_point(world, POINT_LOST_AT_RELEASE);
-    if (status == HF_ELOST && user->valid_before && !taken_away(world, record))
+    if (status == HF_ELOST && user->valid_before && !taken_away(world, record) && !cut_off)
         judge_violation(world, user->name, "client %d: release says LOST, and nothing was",
                         client->index);
     if (status != HF_OK && status != HF_ELOST)
