@@ -18,7 +18,7 @@
 #define NS_PER_S      1e9
 #define SECONDS_MIN   0.05
 #define SECONDS_MAX   3600.0
-#define SECONDS_ROW   3.0
+#define SECONDS_ROW   5.0
 #define SECONDS_IDLE  10.0
 #define SLICES        9
 #define SLICES_MAX    99
@@ -32,7 +32,7 @@ const char bench_page[] =
     "mean little on a machine that does other things too.\n"
     "\n"
     "  --workload LIST    W1 to W6, as in W1,W5 (else all of them)\n"
-    "  --seconds N        how long a workload runs in each placement (3; W6: 10)\n"
+    "  --seconds N        how long a workload runs in each placement (5; W6: 10)\n"
     "  --slices N         how often ours and raw take turns meanwhile (9)\n"
     "  --json             an array of objects: engine, recipe, workload, placement, ours, raw,\n"
     "                     ratio\n"
