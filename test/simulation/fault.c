@@ -83,7 +83,7 @@ void fault_draw(struct world *world, int kind)
     plan->kind = draw_kind(world, kind);
     plan->faults = draw_faults(world);
     plan->stores = plan->kind == KIND_QUORUM5 ? 5 : plan->kind == KIND_QUORUM3 ? 3 : 1;
-    plan->clients = (int)world_between(world, 3, plan->kind == KIND_QUORUM5 ? 3 : CLIENTS_MAX);
+    plan->clients = (int)world_between(world, 3, plan->stores > 1 ? 4 : CLIENTS_MAX);
     plan->names = (int)world_between(world, 1, NAMES_MAX);
     plan->latency_ns = world_between(world, 100 * HF__NS_PER_US, 3 * MS);
     plan->lease_ns = world_between(world, 400 * MS, LEASE_NS_MAX / 2);
