@@ -198,7 +198,8 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
     uint64_t lease_ns = reply->lease_ns > 0 ? reply->lease_ns : turn->lease_ns;
     uint64_t fence = reply->fence > 0 ? reply->fence : turn->fence; /* a confirmation has none */
 
-    if (sent_ns == 0) /* news that does not say since when */
+    /* Where the end is not counted in leases, news need not say since when. */
+    if (sent_ns == 0 && !turn->core->recipe->leases)
         sent_ns = now_ns;
     turn->asking = HF__REQUEST_NONE;
     if (goes_back(turn, fence)) {
