@@ -47,7 +47,8 @@ struct settings {
     const char *prefix; /* ... and the prefix of its lock names */
     int64_t lease_ms;
     size_t jobs;
-    int peer_socket; /* inside a peer, else -1 */
+    uint64_t limit_s; /* for one case */
+    int peer_socket;  /* inside a peer, else -1 */
     bool list;
 };
 
@@ -56,6 +57,7 @@ struct job {
     size_t index;
     int output; /* what it prints */
     uint64_t started_ns;
+    uint64_t limit_s;
     bool over_limit;
 };
 
@@ -109,7 +111,8 @@ static void execute_case(const struct settings *settings, size_t index)
 
 static void start_job(struct job *job, const struct settings *settings, size_t index)
 {
-    *job = (struct job){ .index = index, .started_ns = world_now_ns() };
+    *job =
+        (struct job){ .index = index, .started_ns = world_now_ns(), .limit_s = settings->limit_s };
     job->output = memfd_create("output", MFD_CLOEXEC);
     CHECK(job->output >= 0);
     fflush(stdout);
@@ -140,7 +143,7 @@ static void print_output(const struct job *job)
 static void print_failure(const struct job *job, int how)
 {
     if (job->over_limit)
-        printf("    did not end within %d s\n", LIMIT_S);
+        printf("    did not end within %llu s\n", (unsigned long long)job->limit_s);
     else if (WIFSIGNALED(how))
         printf("    ended by signal %d (%s)\n", WTERMSIG(how), strsignal(WTERMSIG(how)));
     else
@@ -181,7 +184,7 @@ static bool is_over(struct job *job)
 {
     siginfo_t info = { 0 };
 
-    if (world_now_ns() - job->started_ns > LIMIT_S * 1000ull * NS_PER_MS && !job->over_limit) {
+    if (world_now_ns() - job->started_ns > job->limit_s * 1000 * NS_PER_MS && !job->over_limit) {
         job->over_limit = true;
         kill(-job->pid, SIGKILL);
     }
@@ -261,15 +264,11 @@ static int list_cases(const struct settings *settings)
 static bool parse(int count, char **arguments, struct settings *settings)
 {
     static const struct option long_options[] = {
-        { "url", required_argument, NULL, 'u' },
-        { "case", required_argument, NULL, 'c' },
-        { "jobs", required_argument, NULL, 'j' },
-        { "lease", required_argument, NULL, 'l' },
-        { "run", required_argument, NULL, 'r' },
-        { "prefix", required_argument, NULL, 'p' },
-        { "peer", required_argument, NULL, 's' },
-        { "list", no_argument, NULL, 'L' },
-        { NULL, 0, NULL, 0 },
+        { "url", required_argument, NULL, 'u' },   { "case", required_argument, NULL, 'c' },
+        { "jobs", required_argument, NULL, 'j' },  { "lease", required_argument, NULL, 'l' },
+        { "run", required_argument, NULL, 'r' },   { "prefix", required_argument, NULL, 'p' },
+        { "peer", required_argument, NULL, 's' },  { "list", no_argument, NULL, 'L' },
+        { "limit", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -282,6 +281,8 @@ static bool parse(int count, char **arguments, struct settings *settings)
             settings->jobs = strtoul(optarg, NULL, 10);
         else if (letter == 'l')
             settings->lease_ms = strtol(optarg, NULL, 10);
+        else if (letter == 't')
+            settings->limit_s = strtoul(optarg, NULL, 10);
         else if (letter == 'r')
             settings->run = optarg;
         else if (letter == 'p')
@@ -304,11 +305,14 @@ int main(int count, char **arguments)
                                  .prefix = "t-",
                                  .lease_ms = 1000,
                                  .jobs = 8,
+                                 .limit_s = LIMIT_S,
                                  .peer_socket = -1 };
     struct tally tally;
 
     if (!parse(count, arguments, &settings)) {
-        fprintf(stderr, "usage: %s [--url URL] [--case GLOB] [--jobs N] [--lease MS] [--list]\n",
+        fprintf(stderr,
+                "usage: %s [--url URL] [--case GLOB] [--jobs N] [--lease MS] [--limit SECONDS] "
+                "[--list]\n",
                 arguments[0]);
         return 2;
     }

@@ -22,6 +22,7 @@ struct stage {
     _Atomic uint64_t rescued[ACTORS_MAX];  /* of the actor that plays this part now        */
     _Atomic uint64_t rescued_before;       /* of those who died                            */
     _Atomic uint64_t acts[ACTORS_MAX];     /* how much each part has done                  */
+    atomic_bool holding[ACTORS_MAX];       /* between a grant and its release */
     _Atomic uint64_t numbers[16];          /* whatever a case counts                       */
     _Alignas(64) _Atomic uint64_t pair[2]; /* what the locks protect, read and written as  */
     _Alignas(64) _Atomic uint64_t counter; /* two steps: atomic only to keep tools quiet   */
