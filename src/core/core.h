@@ -310,8 +310,8 @@ struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_
 
 /* --- brief.c: a lock that nobody else wants --- */
 
-/* NULL: not this way, and nothing has happened that a step would not undo: start a claim. The time is
- * only shown to people: nothing ends by it. */
+/* NULL: not this way, and nothing has happened that a step would not undo: start a claim. The time
+ * is only shown to people: nothing ends by it. */
 struct hf_grant *hf__brief_take(struct hf__core *core, const char *text,
                                 const struct hf__terms *terms, void *client, uint64_t now_ns);
 /* Ends the handle; false: not this way, and nothing has happened. */
