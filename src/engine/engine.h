@@ -4,9 +4,10 @@
  * question comes next is the pattern's business, and what the answer means to the caller is the
  * core's.
  *
- * Calls go down, values come up. An engine calls nothing above it, never blocks, never sleeps, never
- * reads a clock and never starts a thread; the only time it sees is the `now_ns` that it is handed.
- * All calls on the connections of one client are made under one mutex, which is not the engine's. */
+ * Calls go down, values come up. An engine calls nothing above it, never blocks, never sleeps,
+ * never reads a clock and never starts a thread; the only time it sees is the `now_ns` that it is
+ * handed. All calls on the connections of one client are made under one mutex, which is not the
+ * engine's. */
 #ifndef HF_ENGINE_ENGINE_H
 #define HF_ENGINE_ENGINE_H
 
@@ -98,7 +99,7 @@ struct hf__request {
 };
 
 enum hf__reply_kind {
-    HF__REPLY_GRANTED, /* `token` holds the lock (CLAIM, INSPECT, RENEW, DOWNGRADE; or news)        */
+    HF__REPLY_GRANTED, /* `token` holds the lock (CLAIM, INSPECT, RENEW, DOWNGRADE; or news) */
     HF__REPLY_QUEUED,  /* `token` stands in line                                                  */
     HF__REPLY_REFUSED, /* another holds it, and `token` is not in line                            */
     HF__REPLY_CHANGED, /* news: it is worth to inspect again                                      */
@@ -124,21 +125,21 @@ struct hf__holder {
 struct hf__reply {
     enum hf__reply_kind kind;
     struct hf__ticket ticket; /* of the request that this answers                                 */
-    /* GRANTED: n x 256, or the whole number where nothing is handed on. QUEUED: the greatest given out
-     * so far, so that news of an older grant is known to have been overtaken by this answer (0: news
-     * and answers never overtake each other here). */
+    /* GRANTED: n x 256, or the whole number where nothing is handed on. QUEUED: the greatest given
+     * out so far, so that news of an older grant is known to have been overtaken by this answer (0:
+     * news and answers never overtake each other here). */
     uint64_t fence;
-    uint32_t ahead;        /* QUEUED, REFUSED: how many, or HF__AHEAD_UNKNOWN                  */
-    bool low;              /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not *
+    uint32_t ahead;    /* QUEUED, REFUSED: how many, or HF__AHEAD_UNKNOWN                  */
+    bool low;          /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not *
                                 * above this store's counter, which is in `fence`                 */
-    bool others_wait;      /* GRANTED: somebody stands in line behind                          */
-    bool released;         /* GONE after RELEASE: it was there, held or waiting, until now     */
-    bool appointed;        /* GRANTED as news: made owner by somebody else's release; validity *
+    bool others_wait;  /* GRANTED: somebody stands in line behind                          */
+    bool released;     /* GONE after RELEASE: it was there, held or waiting, until now     */
+    bool appointed;    /* GRANTED as news: made owner by somebody else's release; validity *
                                 * counts from `ticket.sent_ns` (the last answered refresh) and     *
                                 * lasts `lease_ns`                                                */
-    uint64_t lease_ns;     /* GRANTED: as the store gave it; 0: as asked                       */
-    int status;            /* FAILED and UNKNOWN: HF_E*; the text is in conn->error            */
-    const char *cause;     /* GONE while held: static text, "broken" "expired" ...             */
+    uint64_t lease_ns; /* GRANTED: as the store gave it; 0: as asked                       */
+    int status;        /* FAILED and UNKNOWN: HF_E*; the text is in conn->error            */
+    const char *cause; /* GONE while held: static text, "broken" "expired" ...             */
     struct hf__wake *wake; /* QUEUED: rings when advance() would find news; NULL: none         */
     const struct hf__holder *holder; /* QUEUED, REFUSED; NULL: unknown                           */
     const struct hf_holding *entry;  /* ENTRY                                                     */
@@ -147,7 +148,7 @@ struct hf__reply {
 enum hf__conn_state {
     HF__CONN_CONNECTING, /* requests are taken, and wait                                          */
     HF__CONN_UP,
-    HF__CONN_DOWN, /* every request has been answered; open() starts anew                          */
+    HF__CONN_DOWN, /* every request has been answered; open() starts anew */
 };
 
 /* An open connection. An engine's own struct starts with this one. */
@@ -182,20 +183,22 @@ struct hf__engine {
      * the URL or the machine forbids it. May be called again on a conn that is DOWN. */
     int (*open)(struct hf__conn *conn, const struct hf__conn_options *options);
 
-    /* Let go of everything, also after an open() that failed halfway. Accepts a conn never opened. */
+    /* Let go of everything, also after an open() that failed halfway. Accepts a conn never
+     * opened. */
     void (*close)(struct hf__conn *conn);
 
     /* Take one request. An accepted request (HF_OK) is answered exactly once (LIST: any number of
-     * ENTRY, then DONE), perhaps much later, perhaps at the next advance(); one refused here (< 0) is
-     * not answered at all. Requests submitted between two calls of advance() may travel together. */
+     * ENTRY, then DONE), perhaps much later, perhaps at the next advance(); one refused here (< 0)
+     * is not answered at all. Requests submitted between two calls of advance() may travel
+     * together. */
     int (*submit)(struct hf__conn *conn, const struct hf__request *request);
 
     /* Say what to wait for. Called right before the wait, after advance() had nothing left. */
     void (*pollset)(struct hf__conn *conn, struct hf__pollset *set);
 
     /* Do what I/O can be done now. Returns 1 with a reply, 0 when there is none left, < 0 when the
-     * connection has died and all its requests are answered (its state is DOWN). Must be called until
-     * it returns 0. */
+     * connection has died and all its requests are answered (its state is DOWN). Must be called
+     * until it returns 0. */
     int (*advance)(struct hf__conn *conn, uint64_t now_ns, struct hf__reply *out_reply);
 
     /* In a fork of the client's process: keep the turns of the client from ending with the process

@@ -1,10 +1,10 @@
 /* pattern.c: given what we were doing and what the store answered, what comes next?
  *
- * One table per pattern, a row per phase, a column per reply. The happy path runs down the first
- * columns: GRANTED while asking is HOLD, QUEUED is WAIT, GONE while leaving is LEFT. What can go wrong
- * stands to the right: FAILED (certainly not applied) and UNKNOWN (perhaps applied) both ask again as
- * the same claim, which every store treats as the same question; the difference is what the caller is
- * told if there is no time left, and that is the core's business.
+ * One table per pattern, a row per reply, a column per phase. The happy path runs along the first
+ * rows: GRANTED while asking is HOLD, QUEUED is WAIT, GONE while leaving is LEFT. What can go
+ * wrong stands to the right: FAILED (certainly not applied) and UNKNOWN (perhaps applied) both ask
+ * again as the same claim, which every store treats as the same question; the difference is what
+ * the caller is told if there is no time left, and that is the core's business.
  *
  * Pure: no clock, no I/O, no allocation. */
 #include "pattern/pattern.h"
@@ -15,41 +15,66 @@
 
 /* clang-format off */
 
-/*                 GRANTED    QUEUED      REFUSED     CHANGED     CROWDED    GONE       DONE      ENTRY     FAILED     UNKNOWN */
+/*                            asking      waiting     holding     leaving */
 
 /* A record with an owner and an end. Nobody stands in line: who is refused asks again, later or
  * when told that something has changed. */
-static const enum hf__move lease[HF__PHASES][HF__REPLY_KINDS] = {
-    [HF__PHASE_ASKING]  = { M(HOLD),  M(BUSY),    M(BUSY),    M(NONE),    M(NONE),   M(RETRY),  M(NONE),  M(NONE),  M(RETRY),  M(RETRY) },
-    [HF__PHASE_WAITING] = { M(HOLD),  M(BUSY),    M(BUSY),    M(ASK),     M(NONE),   M(ASK),    M(NONE),  M(NONE),  M(RETRY),  M(RETRY) },
-    [HF__PHASE_HOLDING] = { M(KEEP),  M(LOSE),    M(LOSE),    M(VERIFY),  M(CROWD),  M(LOSE),   M(NONE),  M(NONE),  M(DOUBT),  M(DOUBT) },
-    [HF__PHASE_LEAVING] = { M(AGAIN), M(AGAIN),   M(LEFT),    M(NONE),    M(NONE),   M(LEFT),   M(NONE),  M(NONE),  M(AGAIN),  M(AGAIN) },
+static const enum hf__move lease[HF__REPLY_KINDS][HF__PHASES] = {
+    [HF__REPLY_GRANTED]    = { M(HOLD),     M(HOLD),     M(KEEP),     M(AGAIN) },
+    [HF__REPLY_QUEUED]     = { M(BUSY),     M(BUSY),     M(LOSE),     M(AGAIN) },
+    [HF__REPLY_REFUSED]    = { M(BUSY),     M(BUSY),     M(LOSE),     M(LEFT) },
+    [HF__REPLY_CHANGED]    = { M(NONE),     M(ASK),      M(VERIFY),   M(NONE) },
+    [HF__REPLY_CROWDED]    = { M(NONE),     M(NONE),     M(CROWD),    M(NONE) },
+    [HF__REPLY_GONE]       = { M(RETRY),    M(ASK),      M(LOSE),     M(LEFT) },
+    [HF__REPLY_DONE]       = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_ENTRY]      = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_FAILED]     = { M(RETRY),    M(RETRY),    M(DOUBT),    M(AGAIN) },
+    [HF__REPLY_UNKNOWN]    = { M(RETRY),    M(RETRY),    M(DOUBT),    M(AGAIN) },
 };
 
 /* Whoever asks gets a place. A place that is gone (stopped for too long) is asked for anew, at the
  * tail. News of a change is a hint: look where we stand. */
-static const enum hf__move queue[HF__PHASES][HF__REPLY_KINDS] = {
-    [HF__PHASE_ASKING]  = { M(HOLD),  M(WAIT),    M(BUSY),    M(NONE),    M(NONE),   M(RETRY),  M(NONE),  M(NONE),  M(RETRY),  M(RETRY) },
-    [HF__PHASE_WAITING] = { M(HOLD),  M(WAIT),    M(BUSY),    M(INSPECT), M(NONE),   M(ASK),    M(NONE),  M(NONE),  M(RETRY),  M(RETRY) },
-    [HF__PHASE_HOLDING] = { M(KEEP),  M(LOSE),    M(LOSE),    M(VERIFY),  M(CROWD),  M(LOSE),   M(NONE),  M(NONE),  M(DOUBT),  M(DOUBT) },
-    [HF__PHASE_LEAVING] = { M(AGAIN), M(AGAIN),   M(LEFT),    M(NONE),    M(NONE),   M(LEFT),   M(NONE),  M(NONE),  M(AGAIN),  M(AGAIN) },
+static const enum hf__move queue[HF__REPLY_KINDS][HF__PHASES] = {
+    [HF__REPLY_GRANTED]    = { M(HOLD),     M(HOLD),     M(KEEP),     M(AGAIN) },
+    [HF__REPLY_QUEUED]     = { M(WAIT),     M(WAIT),     M(LOSE),     M(AGAIN) },
+    [HF__REPLY_REFUSED]    = { M(BUSY),     M(BUSY),     M(LOSE),     M(LEFT) },
+    [HF__REPLY_CHANGED]    = { M(NONE),     M(INSPECT),  M(VERIFY),   M(NONE) },
+    [HF__REPLY_CROWDED]    = { M(NONE),     M(NONE),     M(CROWD),    M(NONE) },
+    [HF__REPLY_GONE]       = { M(RETRY),    M(ASK),      M(LOSE),     M(LEFT) },
+    [HF__REPLY_DONE]       = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_ENTRY]      = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_FAILED]     = { M(RETRY),    M(RETRY),    M(DOUBT),    M(AGAIN) },
+    [HF__REPLY_UNKNOWN]    = { M(RETRY),    M(RETRY),    M(DOUBT),    M(AGAIN) },
 };
 
 /* The claim lives on its connection: when that is gone, so is the claim, held or waiting. */
-static const enum hf__move connection[HF__PHASES][HF__REPLY_KINDS] = {
-    [HF__PHASE_ASKING]  = { M(HOLD),  M(WAIT),    M(BUSY),    M(NONE),    M(NONE),   M(RETRY),  M(NONE),  M(NONE),  M(RETRY),  M(RETRY) },
-    [HF__PHASE_WAITING] = { M(HOLD),  M(WAIT),    M(BUSY),    M(INSPECT), M(NONE),   M(ASK),    M(NONE),  M(NONE),  M(ASK),    M(ASK) },
-    [HF__PHASE_HOLDING] = { M(KEEP),  M(LOSE),    M(LOSE),    M(VERIFY),  M(CROWD),  M(LOSE),   M(NONE),  M(NONE),  M(DOUBT),  M(DOUBT) },
-    [HF__PHASE_LEAVING] = { M(AGAIN), M(AGAIN),   M(LEFT),    M(NONE),    M(NONE),   M(LEFT),   M(NONE),  M(NONE),  M(AGAIN),  M(AGAIN) },
+static const enum hf__move connection[HF__REPLY_KINDS][HF__PHASES] = {
+    [HF__REPLY_GRANTED]    = { M(HOLD),     M(HOLD),     M(KEEP),     M(AGAIN) },
+    [HF__REPLY_QUEUED]     = { M(WAIT),     M(WAIT),     M(LOSE),     M(AGAIN) },
+    [HF__REPLY_REFUSED]    = { M(BUSY),     M(BUSY),     M(LOSE),     M(LEFT) },
+    [HF__REPLY_CHANGED]    = { M(NONE),     M(INSPECT),  M(VERIFY),   M(NONE) },
+    [HF__REPLY_CROWDED]    = { M(NONE),     M(NONE),     M(CROWD),    M(NONE) },
+    [HF__REPLY_GONE]       = { M(RETRY),    M(ASK),      M(LOSE),     M(LEFT) },
+    [HF__REPLY_DONE]       = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_ENTRY]      = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_FAILED]     = { M(RETRY),    M(ASK),      M(DOUBT),    M(AGAIN) },
+    [HF__REPLY_UNKNOWN]    = { M(RETRY),    M(ASK),      M(DOUBT),    M(AGAIN) },
 };
 
-/* The replies here are verdicts over many stores. A claim without a majority must not stay anywhere,
- * or two such claims would keep each other out for ever: it is undone, and another tries later. */
-static const enum hf__move quorum[HF__PHASES][HF__REPLY_KINDS] = {
-    [HF__PHASE_ASKING]  = { M(HOLD),  M(REPOSE),  M(REPOSE),  M(ASK),     M(NONE),   M(REPOSE), M(NONE),  M(NONE),  M(REPOSE), M(REPOSE) },
-    [HF__PHASE_WAITING] = { M(NONE),  M(NONE),    M(NONE),    M(ASK),     M(NONE),   M(NONE),   M(NONE),  M(NONE),  M(NONE),   M(NONE) },
-    [HF__PHASE_HOLDING] = { M(KEEP),  M(LOSE),    M(LOSE),    M(VERIFY),  M(CROWD),  M(LOSE),   M(NONE),  M(NONE),  M(DOUBT),  M(DOUBT) },
-    [HF__PHASE_LEAVING] = { M(AGAIN), M(AGAIN),   M(LEFT),    M(NONE),    M(NONE),   M(LEFT),   M(NONE),  M(NONE),  M(AGAIN),  M(AGAIN) },
+/* The replies here are verdicts over many stores. A claim without a majority must not stay
+ * anywhere, or two such claims would keep each other out for ever: it is undone, and another tries
+ * later. */
+static const enum hf__move quorum[HF__REPLY_KINDS][HF__PHASES] = {
+    [HF__REPLY_GRANTED]    = { M(HOLD),     M(NONE),     M(KEEP),     M(AGAIN) },
+    [HF__REPLY_QUEUED]     = { M(REPOSE),   M(NONE),     M(LOSE),     M(AGAIN) },
+    [HF__REPLY_REFUSED]    = { M(REPOSE),   M(NONE),     M(LOSE),     M(LEFT) },
+    [HF__REPLY_CHANGED]    = { M(ASK),      M(ASK),      M(VERIFY),   M(NONE) },
+    [HF__REPLY_CROWDED]    = { M(NONE),     M(NONE),     M(CROWD),    M(NONE) },
+    [HF__REPLY_GONE]       = { M(REPOSE),   M(NONE),     M(LOSE),     M(LEFT) },
+    [HF__REPLY_DONE]       = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_ENTRY]      = { M(NONE),     M(NONE),     M(NONE),     M(NONE) },
+    [HF__REPLY_FAILED]     = { M(REPOSE),   M(NONE),     M(DOUBT),    M(AGAIN) },
+    [HF__REPLY_UNKNOWN]    = { M(REPOSE),   M(NONE),     M(DOUBT),    M(AGAIN) },
 };
 
 static const char *const names[] = {
@@ -71,13 +96,13 @@ enum hf__move hf__pattern_move(enum hf__pattern_kind pattern, enum hf__phase pha
 
     switch (pattern) {
     case HF__PATTERN_LEASE:
-        return lease[phase][reply];
+        return lease[reply][phase];
     case HF__PATTERN_QUEUE:
-        return queue[phase][reply];
+        return queue[reply][phase];
     case HF__PATTERN_CONNECTION:
-        return connection[phase][reply];
+        return connection[reply][phase];
     case HF__PATTERN_QUORUM:
-        return quorum[phase][reply];
+        return quorum[reply][phase];
     }
     assert(!"a pattern that does not exist");
     return HF__MOVE_NONE;

@@ -1,10 +1,10 @@
 /* deaths.c: processes that die at each step of the slow path, on purpose.
  *
- * As in kills.c, but every worker knows beforehand at which of the engine's named points it will die,
- * and at which visit. Points that have seen the fewest deaths come first, until there were enough at
- * each. The work touches everything that changes the table: locks, shared and exclusive, new names,
- * short and long (the table of this build is so small that names are collected all the time), leases,
- * downgrades, breaks, lists. */
+ * As in kills.c, but every worker knows beforehand at which of the engine's named points it will
+ * die, and at which visit. Points that have seen the fewest deaths come first, until there were
+ * enough at each. The work touches everything that changes the table: locks, shared and exclusive,
+ * new names, short and long (the table of this build is so small that names are collected all the
+ * time), leases, downgrades, breaks, lists. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,8 +265,8 @@ static uint64_t let_die(struct arena *arena)
         const char *rarest = choose(arena->hooks, &deaths);
 
         for (uint32_t i = 0; i < WORKERS; i++) {
-            /* One of them lives on, so that somebody is there to notice; and the rare points are only
-             * reached if others die meanwhile. */
+            /* One of them lives on, so that somebody is there to notice; and the rare points are
+             * only reached if others die meanwhile. */
             const char *point = i == 0  ? NULL
                                 : i < 3 ? rarest
                                         : choose_any(arena->hooks, &arena->dice);

@@ -1,10 +1,10 @@
-/* kills.c: processes that are killed at random moments, and others that must not notice more than that
- * it is their turn.
+/* kills.c: processes that are killed at random moments, and others that must not notice more than
+ * that it is their turn.
  *
- * Six workers contend for three locks, exclusively and shared, blocking on a wake word or polling, and
- * some give up waiting. Every millisecond or so one of them is killed with -9 and a new one takes its
- * place. Afterwards nothing may be left in the table, no law may have been broken, and no hand-over may
- * have needed the safety net. */
+ * Six workers contend for three locks, exclusively and shared, blocking on a wake word or polling,
+ * and some give up waiting. Every millisecond or so one of them is killed with -9 and a new one
+ * takes its place. Afterwards nothing may be left in the table, no law may have been broken, and no
+ * hand-over may have needed the safety net. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static void kill_many(struct world *world, struct judge *judge, uint32_t kills, 
 TEST(kills, a_thousand_deaths_leave_no_trace)
 {
     const char *asked = getenv("EMBEDDED_KILLS");
-    uint32_t kills = asked ? (uint32_t)atoi(asked) : 1000;
+    uint32_t kills = asked ? (uint32_t)strtoul(asked, NULL, 10) : 1000;
     struct judge *judge = judge_new();
     struct world world;
     struct mate mate;

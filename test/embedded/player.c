@@ -1,7 +1,8 @@
-/* player.c: a client in little: callers that block on a wake word, and a keeper that polls for them.
+/* player.c: a client in little: callers that block on a wake word, and a keeper that polls for
+ * them.
  *
- * One caller at a time. Replies are fetched by whoever comes first, under the mutex; a keeper that has
- * fetched something rings the word that the caller sleeps on. */
+ * One caller at a time. Replies are fetched by whoever comes first, under the mutex; a keeper that
+ * has fetched something rings the word that the caller sleeps on. */
 #include "player.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* player.h: a client in little: callers that block on a wake word, and a keeper that polls for them. */
+/* player.h: a client in little: callers that block on a wake word, and a keeper that polls for
+ * them. */
 #ifndef TEST_EMBEDDED_PLAYER_H
 #define TEST_EMBEDDED_PLAYER_H
 

@@ -254,8 +254,8 @@ static void report(const char *what, struct shared *shared)
            (double)shared->samples[count * 99ull / 100] / 1e3, count);
 }
 
-/* Two processes take turns; the time from the start of release to the other's return of acquire. The
- * waiter sleeps when it is released (a pause of the holder sees to it). */
+/* Two processes take turns; the time from the start of release to the other's return of acquire.
+ * The waiter sleeps when it is released (a pause of the holder sees to it). */
 static void hand_off(struct world *world, struct shared *shared, int self)
 {
     struct mate mate;

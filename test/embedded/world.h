@@ -83,7 +83,8 @@ size_t world_files(const struct world *world, const char *prefix);
 int mate_open(struct mate *mate, struct world *world, const char *purpose);
 void mate_close(struct mate *mate);
 
-/* Sends it and returns the reply to it (LIST: the DONE). kind -1: submit() refused, status says why. */
+/* Sends it and returns the reply to it (LIST: the DONE). kind -1: submit() refused, status says
+ * why. */
 struct world_reply mate_ask(struct mate *mate, struct hf__request *request);
 struct world_reply mate_claim(struct mate *mate, const char *name, const struct wish *wish,
                               struct stub *out_stub);
@@ -121,7 +122,8 @@ void mate_sleep(struct mate *mate, int64_t wait_ms);
 
 struct hf__embedded *mate_inside(const struct mate *mate);
 
-/* What is left in the table: locks held, lines not empty, nodes and sessions in use, guards taken. */
+/* What is left in the table: locks held, lines not empty, nodes and sessions in use, guards
+ * taken. */
 struct remains {
     uint32_t owned;
     uint32_t inflated;

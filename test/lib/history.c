@@ -13,7 +13,8 @@
  * What can go wrong: a process dies between two records, even inside one. A record that was not
  * finished does not exist; a stay without an end lasts, if its process was killed, until the kill
  * was decided (it cannot have begun to release before), else until it was last seen valid. A log
- * that overflowed, or that contradicts itself, is a violation: silence must not look like success. */
+ * that overflowed, or that contradicts itself, is a violation: silence must not look like
+ * success. */
 #include "history.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
  *
  * It is stepped when something arrives, when something is due, and after its users have asked for
  * something; each time a little later than it could be. While it is paused nothing of it runs, but
- * letters arrive and its clock goes on; the step after a pause may go on with the clock as it was read
- * before. A crash takes its memory away without a word; a close is orderly. */
+ * letters arrive and its clock goes on; the step after a pause may go on with the clock as it was
+ * read before. A crash takes its memory away without a word; a close is orderly. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static void *allocate(void *context, size_t bytes)
     struct world *world = client->world;
     struct block *block;
 
-    if (client->state == CLIENT_UP && fault_on(world, FAULT_ALLOCATION) && world_chance(world, 10)) {
+    if (client->state == CLIENT_UP && fault_on(world, FAULT_ALLOCATION) &&
+        world_chance(world, 10)) {
         fault_count(world, FAULT_ALLOCATION);
         return NULL;
     }
@@ -143,7 +144,8 @@ void client_start(struct world *world, int index)
     };
     start_core(client);
     client->state = CLIENT_UP;
-    /* Whoever is refused by a quorum asks all its stores again: a few make as much traffic as many. */
+    /* Whoever is refused by a quorum asks all its stores again: a few make as much traffic as
+     * many. */
     client->user_count = (int)world_between(world, 1, world->plan.stores > 1 ? 2 : USERS_MAX);
     for (int i = 0; i < client->user_count; i++) {
         client->users[i] = (struct user){ .index = i };
@@ -166,10 +168,10 @@ static void end(struct client *client)
     if (world->plan.kind == KIND_KERNEL)
         store_bury(world, &world->stores[0], client->index);
     if (world->phase != PHASE_CLOSING)
-        calendar_add(world, (struct event){
-                                .at_ns = world->now_ns + world_between(world, 50 * MS, 3 * S),
-                                .kind = EVENT_CLIENT_UP,
-                                .who = (uint32_t)client->index });
+        calendar_add(world,
+                     (struct event){ .at_ns = world->now_ns + world_between(world, 50 * MS, 3 * S),
+                                     .kind = EVENT_CLIENT_UP,
+                                     .who = (uint32_t)client->index });
 }
 
 void client_crash(struct client *client)
@@ -228,9 +230,9 @@ void client_plan_step(struct client *client, uint64_t at_ns)
     if (client->step_at_ns <= at_ns)
         return;
     client->step_at_ns = at_ns;
-    calendar_add(client->world, (struct event){ .at_ns = at_ns,
-                                                .kind = EVENT_STEP,
-                                                .who = (uint32_t)client->index });
+    calendar_add(
+        client->world,
+        (struct event){ .at_ns = at_ns, .kind = EVENT_STEP, .who = (uint32_t)client->index });
 }
 
 void client_wake(struct client *client)

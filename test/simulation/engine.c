@@ -1,9 +1,9 @@
 /* engine.c: the seam, as the core sees it: an engine that speaks to simulated stores.
  *
- * A connection greets, and is up when it is welcomed; requests that come earlier wait. Each accepted
- * request is answered exactly once: by the store, or as UNKNOWN (as FAILED if it was never sent) at its
- * deadline or when the connection dies. An answer that comes after that is dropped here. In the
- * connection recipe the claims of a connection die with it, and each is told so.
+ * A connection greets, and is up when it is welcomed; requests that come earlier wait. Each
+ * accepted request is answered exactly once: by the store, or as UNKNOWN (as FAILED if it was never
+ * sent) at its deadline or when the connection dies. An answer that comes after that is dropped
+ * here. In the connection recipe the claims of a connection die with it, and each is told so.
  *
  * The kernel recipe has no network: its store answers within submit(). */
 #include <assert.h>
@@ -27,7 +27,7 @@ struct sim_conn {
     uint64_t connect_by_ns;
     bool doomed;
     struct mail arrived;
-    struct mail pending; /* questions without an answer; end_ns: by when, held: it was sent */
+    struct mail pending;  /* questions without an answer; end_ns: by when, held: it was sent */
     struct letter *shown; /* what the last reply points at */
     uint64_t claims[CLAIMS_MAX];
     size_t claim_count;

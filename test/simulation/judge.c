@@ -3,10 +3,10 @@
  * It sees every client, every store and every letter, at true time. A violation ends the seed; the
  * seed is then run again with its trace, and the story of the name in question is told.
  *
- * The laws: a hold that its own client takes for valid is owned at the store, at that instant, by the
- * same claim id; no two conflicting holds are valid at once; fences rise; a loss is final and is told;
- * every answer is one that its situation allows; nobody passes others by more than 32; what nobody
- * remembers is not in the store. */
+ * The laws: a hold that its own client takes for valid is owned at the store, at that instant, by
+ * the same claim id; no two conflicting holds are valid at once; fences rise; a loss is final and
+ * is told; every answer is one that its situation allows; nobody passes others by more than 32;
+ * what nobody remembers is not in the store. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -264,11 +264,11 @@ void judge_grant(struct client *client, struct user *user, const struct attempt 
     world->grants_in_phase++;
     world->tally->grants++;
     world_mix(world, user->fence);
-    TRACE(world, user->name, "client %d user %d HOLDS it, fence %llu%s", client->index,
-          user->index, (unsigned long long)user->fence, user->mode == HF_SHARED ? ", shared" : "");
+    TRACE(world, user->name, "client %d user %d HOLDS it, fence %llu%s", client->index, user->index,
+          (unsigned long long)user->fence, user->mode == HF_SHARED ? ", shared" : "");
     if (hold->mode != attempt->mode)
-        judge_violation(world, user->name, "client %d asked for mode %d and got %d",
-                        client->index, attempt->mode, hold->mode);
+        judge_violation(world, user->name, "client %d asked for mode %d and got %d", client->index,
+                        attempt->mode, hold->mode);
     /* Else it was lost before anybody could look, or taken away before it was handed on. */
     if (hf__hold_valid(hold, client_now(client)) && !user->broken)
         check_fence(client, user, attempt);
@@ -382,8 +382,8 @@ void judge_answer(struct client *client, struct user *user, struct attempt *atte
 {
     struct world *world = client->world;
 
-    TRACE(world, user->name, "client %d user %d: the claim answers %s", client->index,
-          user->index, hf__error_name(status));
+    TRACE(world, user->name, "client %d user %d: the claim answers %s", client->index, user->index,
+          hf__error_name(status));
     world_mix(world, (uint64_t)(int64_t)status);
     if (attempt->status != HF_PENDING)
         judge_violation(world, user->name, "a claim is answered twice");
@@ -392,11 +392,10 @@ void judge_answer(struct client *client, struct user *user, struct attempt *atte
     client->busy += status == HF_EBUSY;
     client->timed_out += status == HF_ETIMEDOUT;
     if (!is_allowed(client, user, attempt, status))
-        judge_violation(world, user->name,
-                        "client %d user %d: %s is no answer here (waits %lld ms, %s)",
-                        client->index, user->index, hf__error_name(status),
-                        (long long)attempt->wait_ms,
-                        attempt->heard_busy ? "heard 'busy'" : "never heard 'busy'");
+        judge_violation(
+            world, user->name, "client %d user %d: %s is no answer here (waits %lld ms, %s)",
+            client->index, user->index, hf__error_name(status), (long long)attempt->wait_ms,
+            attempt->heard_busy ? "heard 'busy'" : "never heard 'busy'");
 }
 
 /* --- answers of holders' questions --- */
@@ -514,11 +513,11 @@ void judge_loss(struct client *client, struct user *user, const char *cause)
                         client->index, user->index);
     if (strcmp(cause, HF__CAUSE_EXPIRED) == 0 && calm && !user->fixed_lease && !user->broken)
         judge_violation(world, user->name,
-                        "client %d user %d has lost a renewed lock in calm weather",
-                        client->index, user->index);
+                        "client %d user %d has lost a renewed lock in calm weather", client->index,
+                        user->index);
     if (strcmp(cause, HF__CAUSE_MAX_HOLD) == 0 && !user->max_hold)
-        judge_violation(world, user->name, "client %d user %d had no maximal hold",
-                        client->index, user->index);
+        judge_violation(world, user->name, "client %d user %d had no maximal hold", client->index,
+                        user->index);
 }
 
 static void check_hold(struct client *client, struct user *user, uint64_t now_ns)

@@ -21,12 +21,12 @@
 #include "core/core.h"
 #include "dice.h"
 
-#define NAMES_MAX   3
-#define CLIENTS_MAX 5
-#define USERS_MAX   4
-#define STORES_MAX  5
-#define NEST_MAX    3
-#define ENTRIES_MAX 96
+#define NAMES_MAX    3
+#define CLIENTS_MAX  5
+#define USERS_MAX    4
+#define STORES_MAX   5
+#define NEST_MAX     3
+#define ENTRIES_MAX  96
 #define RECORD_HEADS 1024 /* a power of two */
 
 #define MS HF__NS_PER_MS
@@ -290,7 +290,7 @@ struct attempt {
     bool confirmed; /* a RENEW went out before it was held */
     bool appointed; /* was told so */
     bool cancelled;
-    bool lost_place; /* GONE while waiting */
+    bool lost_place;                /* GONE while waiting */
     uint8_t token[HF__TOKEN_BYTES]; /* of its last CLAIM */
 };
 
@@ -329,11 +329,11 @@ struct user {
     bool broken; /* the store has taken it away: no promise holds any more */
     bool downgrading;
     bool lowered_perhaps; /* a downgrade was left without an answer */
-    bool lost_told;    /* the event was fetched */
-    bool valid_before; /* when the release was asked for */
-    bool granted_told; /* the event GRANTED was fetched */
-    bool seen_over;    /* was not valid by the clock */
-    bool lost;         /* was seen to be lost: for good */
+    bool lost_told;       /* the event was fetched */
+    bool valid_before;    /* when the release was asked for */
+    bool granted_told;    /* the event GRANTED was fetched */
+    bool seen_over;       /* was not valid by the clock */
+    bool lost;            /* was seen to be lost: for good */
     uint64_t lease_ns;
     uint64_t fence;
     uint64_t granted_ns;

@@ -1,12 +1,12 @@
 /* store.c: who holds and who waits, as the store sees it?
  *
- * A shelf per name; on it an entry per claim, in order of arrival: owners, and those who wait. In the
- * queue recipes whoever asks gets a place, the first who fit are made owners, and whoever leaves
- * appoints them: for what is left of their own deadline, with a message that may be lost. In the lease
- * recipe there is at most one entry, and in the quorum the counter follows the proposal.
+ * A shelf per name; on it an entry per claim, in order of arrival: owners, and those who wait. In
+ * the queue recipes whoever asks gets a place, the first who fit are made owners, and whoever
+ * leaves appoints them: for what is left of their own deadline, with a message that may be lost. In
+ * the lease recipe there is at most one entry, and in the quorum the counter follows the proposal.
  *
- * Dead owners and dead waiters are found when somebody asks (the kernel knows at once). Every request
- * may come twice, and a request that comes too late is refused. */
+ * Dead owners and dead waiters are found when somebody asks (the kernel knows at once). Every
+ * request may come twice, and a request that comes too late is refused. */
 #include <assert.h>
 #include <string.h>
 
@@ -203,7 +203,8 @@ static void own(struct world *world, struct store *store, int name, struct entry
 
     entry->owner = true;
     shelf->counter++;
-    entry->fence = engine_recipe(world->plan.kind)->hands_on ? shelf->counter * 256 : shelf->counter;
+    entry->fence =
+        engine_recipe(world->plan.kind)->hands_on ? shelf->counter * 256 : shelf->counter;
     if (!has_leases(world) && entry->ends) {
         entry->end_ns = store_clock(world, store) + entry->lease_ns;
         calendar_add(world, (struct event){ .at_ns = world_when(&store->clock, entry->end_ns),
@@ -315,9 +316,8 @@ static void answer_waiter(struct world *world, struct store *store, const struct
     uint64_t scale = engine_recipe(world->plan.kind)->hands_on ? 256 : 1;
 
     answer_busy(world, question, shelf,
-                (struct hf__reply){ .kind = HF__REPLY_QUEUED,
-                                    .ahead = ahead,
-                                    .fence = shelf->counter * scale });
+                (struct hf__reply){
+                    .kind = HF__REPLY_QUEUED, .ahead = ahead, .fence = shelf->counter * scale });
 }
 
 static void tell_owners(struct world *world, struct store *store, int name)
@@ -328,8 +328,7 @@ static void tell_owners(struct world *world, struct store *store, int name)
         return;
     for (size_t i = 0; i < shelf->count; i++) {
         if (shelf->entries[i].owner)
-            tell(world, store, &shelf->entries[i],
-                 (struct hf__reply){ .kind = HF__REPLY_CROWDED });
+            tell(world, store, &shelf->entries[i], (struct hf__reply){ .kind = HF__REPLY_CROWDED });
     }
 }
 
@@ -404,7 +403,8 @@ static void claim_lease(struct world *world, struct store *store, const struct q
     answer_owner(world, store, question, entry);
 }
 
-/* The counter follows the proposal if it is above; whoever proposed too little hears the counter. */
+/* The counter follows the proposal if it is above; whoever proposed too little hears the
+ * counter. */
 static void claim_quorum(struct world *world, struct store *store, const struct question *question)
 {
     struct shelf *shelf = &store->shelves[question->name];
@@ -533,8 +533,7 @@ static void break_turn(struct world *world, struct store *store, const struct qu
         if (!entry->owner || entry->broken || entry->fence != question->fence)
             continue;
         answer(world, question, (struct hf__reply){ .kind = HF__REPLY_DONE });
-        tell(world, store, entry,
-             (struct hf__reply){ .kind = HF__REPLY_GONE, .cause = "broken" });
+        tell(world, store, entry, (struct hf__reply){ .kind = HF__REPLY_GONE, .cause = "broken" });
         entry->broken = true;
         if (entry->end_ns > now_ns + entry->grace_ns)
             entry->end_ns = now_ns + entry->grace_ns;

@@ -115,8 +115,8 @@ static void start_claim(struct client *client, struct user *user)
           (long long)terms.wait_ms, (unsigned long long)(terms.lease_ns / MS),
           terms.fixed_lease ? ", fixed" : "", terms.max_hold_ns ? ", maximal hold" : "");
     user->state = USER_WAITING;
-    status = hf__claim_start(client->core, names[user->name], &terms, client_now(client),
-                             &user->claim);
+    status =
+        hf__claim_start(client->core, names[user->name], &terms, client_now(client), &user->claim);
     if (status < 0) {
         judge_answer(client, user, &world->attempts[user->attempt], status);
         rest(client, user);
@@ -258,8 +258,7 @@ static void nest(struct client *client, struct user *user)
         world_point(world, POINT_DEADLOCK);
     if (status != wanted && !(status == HF_ENOMEM && world->plan.faults & 1u << FAULT_ALLOCATION))
         judge_violation(world, user->name, "client %d user %d: a nested claim answers %s, not %s",
-                        client->index, user->index, hf__error_name(status),
-                        hf__error_name(wanted));
+                        client->index, user->index, hf__error_name(status), hf__error_name(wanted));
     user_plan(client, user, draw_hold(world) / 2);
 }
 

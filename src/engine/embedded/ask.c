@@ -1,15 +1,16 @@
 /* ask.c: how does a claim enter the contest?
  *
- * The fast way: a free lock, asked for exclusively and without a lease, is one compare-and-swap, which
- * also issues the fence. No guard, no node, no system call. The order matters: the word is read first,
- * then the name is compared, then the word is swapped. If the lock got another name in between, its
- * fence has risen and the swap fails.
+ * The fast way: a free lock, asked for exclusively and without a lease, is one compare-and-swap,
+ * which also issues the fence. No guard, no node, no system call. The order matters: the word is
+ * read first, then the name is compared, then the word is swapped. If the lock got another name in
+ * between, its fence has risen and the swap fails.
  *
- * Everything else goes through the line (line.c): a claim appends its node and lets the line settle,
- * which may grant it at once. If it must wait, it watches whoever is ahead of it (watch.c).
+ * Everything else goes through the line (line.c): a claim appends its node and lets the line
+ * settle, which may grant it at once. If it must wait, it watches whoever is ahead of it (watch.c).
  *
- * What can go wrong: whoever is ahead is dead already: he is removed at once, and we look again. The
- * table is full, out of memory, damaged: the request is refused (< 0) and nothing is left behind. */
+ * What can go wrong: whoever is ahead is dead already: he is removed at once, and we look again.
+ * The table is full, out of memory, damaged: the request is refused (< 0) and nothing is left
+ * behind. */
 #include <string.h>
 
 #include "base/text.h"
@@ -277,8 +278,8 @@ static int join(struct hf__line *line, struct hf__stake *stake, const struct hf_
     return status;
 }
 
-/* 1: answered, the claim holds or waits; 2: refused, and answered; 0: try again, because the lock has
- * another name by now, or because somebody in the way was dead. */
+/* 1: answered, the claim holds or waits; 2: refused, and answered; 0: try again, because the lock
+ * has another name by now, or because somebody in the way was dead. */
 static int claim_once(struct hf__embedded *conn, const struct hf__request *request,
                       struct hf__stake *stake)
 {

@@ -1,17 +1,18 @@
 /* breaking.c: how is a turn taken away?
  *
  * The rule is that the holder knows before the store lets another in. So the turn is only marked as
- * broken, and its session told; the holder's side leaves when its user has heard of it (at once, or when
- * he releases, if he asked for a grace). Whoever waits treats the broken turn as ended after the grace,
- * or after one second if that is longer: a stopped process cannot keep it for ever. The answer DONE
- * comes when the holder has left, so that whoever asks after it finds the lock free; for one with a
- * grace it comes at once, because the turn is lost to him from the mark on, and he may take long.
+ * broken, and its session told; the holder's side leaves when its user has heard of it (at once, or
+ * when he releases, if he asked for a grace). Whoever waits treats the broken turn as ended after
+ * the grace, or after one second if that is longer: a stopped process cannot keep it for ever. The
+ * answer DONE comes when the holder has left, so that whoever asks after it finds the lock free;
+ * for one with a grace it comes at once, because the turn is lost to him from the mark on, and he
+ * may take long.
  *
  * A turn without a node gets one, made in the name of its owner.
  *
- * What can go wrong: that turn is over: GONE. The holder is dead: he is removed at once. We die before
- * anybody is told: so they are rung first, while we hold the guard, and find the mark when they get it,
- * or that there is none. */
+ * What can go wrong: that turn is over: GONE. The holder is dead: he is removed at once. We die
+ * before anybody is told: so they are rung first, while we hold the guard, and find the mark when
+ * they get it, or that there is none. */
 #include "base/clock.h"
 #include "engine/embedded/death.h"
 #include "engine/embedded/embedded.h"

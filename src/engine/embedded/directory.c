@@ -1,12 +1,12 @@
 /* directory.c: is this a directory where locks may live?
  *
  * The path comes from the URL, or is the default one: /var/lib/holdfast for root, else
- * $XDG_STATE_HOME/holdfast, else $HOME/.local/state/holdfast. A directory that is missing is made, for
- * us alone. All files are opened by their name inside the opened directory, never by a path.
+ * $XDG_STATE_HOME/holdfast, else $HOME/.local/state/holdfast. A directory that is missing is made,
+ * for us alone. All files are opened by their name inside the opened directory, never by a path.
  *
- * Two kinds of directory are taken. A private one belongs to us or to root, and nobody else may write
- * to it: its files are 0600. One for a group has the group's write bit and the setgid bit (2770, so
- * that every file gets that group): its files are 0660, and the members trust each other.
+ * Two kinds of directory are taken. A private one belongs to us or to root, and nobody else may
+ * write to it: its files are 0600. One for a group has the group's write bit and the setgid bit
+ * (2770, so that every file gets that group): its files are 0660, and the members trust each other.
  *
  * What can go wrong, each with its own text: a symbolic link, no directory, another owner, writable
  * for everybody, writable for a group without setgid, a network file system (whose locks and memory
@@ -259,7 +259,8 @@ static int cannot_file(struct hf__embedded *conn, const char *name, int number)
                          name, strerror(number));
 }
 
-/* Returns the descriptor; -ENOENT and -EEXIST are for the caller to judge, other failures are told. */
+/* Returns the descriptor; -ENOENT and -EEXIST are for the caller to judge, other failures are
+ * told. */
 static int open_once(struct hf__embedded *conn, const char *name, int flags)
 {
     mode_t mode = hf__directory_mode(conn);

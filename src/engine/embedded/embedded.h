@@ -1,8 +1,9 @@
-/* embedded.h: what one connection of the embedded engine knows, and what its files ask of each other.
+/* embedded.h: what one connection of the embedded engine knows, and what its files ask of each
+ * other.
  *
  * The design is told in docs/embedded.md. Nothing here is shared between threads: all calls on one
- * connection are made under the client's mutex. What is shared, between threads and processes, is the
- * table (layout.h), and nothing in it is believed unchecked. */
+ * connection are made under the client's mutex. What is shared, between threads and processes, is
+ * the table (layout.h), and nothing in it is believed unchecked. */
 #ifndef HF_EMBEDDED_EMBEDDED_H
 #define HF_EMBEDDED_EMBEDDED_H
 
@@ -319,7 +320,8 @@ static inline void hf__embedded_due(struct hf__embedded *conn, uint64_t at_ns)
 /* --- directory.c: is this a directory where locks may live? --- */
 
 int hf__directory_open(struct hf__embedded *conn, const struct hf__url *url);
-/* Opens what must be ours; flags as of open(2), without O_NOFOLLOW and the like, which are added. */
+/* Opens what must be ours; flags as of open(2), without O_NOFOLLOW and the like, which are
+ * added. */
 int hf__directory_file(struct hf__embedded *conn, const char *name, int flags, unsigned kind);
 unsigned hf__directory_mode(const struct hf__embedded *conn);
 int hf__directory_lock(struct hf__embedded *conn, int *out_fd); /* init.lock, for a short time */
@@ -338,7 +340,8 @@ uint64_t hf__epoch_after(uint64_t epoch);
 int hf__table_open(struct hf__embedded *conn); /* under init.lock */
 void hf__table_close(struct hf__embedded *conn);
 int hf__table_damaged(struct hf__embedded *conn, const char *what);
-/* Makes sure that `count` of them may be touched: HF_OK, or HF_ELIMIT, HF_ESYSTEM, HF_EINTEGRITY. */
+/* Makes sure that `count` of them may be touched: HF_OK, or HF_ELIMIT, HF_ESYSTEM,
+ * HF_EINTEGRITY. */
 int hf__table_grow(struct hf__embedded *conn, enum hf__region region, uint32_t count);
 int hf__table_grow_sessions(struct hf__embedded *conn, uint32_t count); /* under init.lock */
 /* The same without growing: is it within what exists? */

@@ -1,14 +1,14 @@
 /* engine.c: the embedded engine behind the seam: one machine, no server.
  *
- * open() finds or makes the table, takes a session in it, and sweeps up after the dead. submit() does
- * what is asked at once, and notes the reply down; advance() hands the replies out. If there is none,
- * it looks for news: a word that others raise, an epoll descriptor (only after pollset(), because that
- * costs a system call), and timers. pollset() offers that one descriptor, and says in the table that we
- * are about to sleep, so that others ring.
+ * open() finds or makes the table, takes a session in it, and sweeps up after the dead. submit()
+ * does what is asked at once, and notes the reply down; advance() hands the replies out. If there
+ * is none, it looks for news: a word that others raise, an epoll descriptor (only after pollset(),
+ * because that costs a system call), and timers. pollset() offers that one descriptor, and says in
+ * the table that we are about to sleep, so that others ring.
  *
- * What can go wrong: the table is damaged, or others have declared us dead: every request is answered,
- * and the connection is DOWN; opening it anew makes a new session, which holds nothing. A guard whose
- * owner is stopped: that is no reason to go down, we come again. */
+ * What can go wrong: the table is damaged, or others have declared us dead: every request is
+ * answered, and the connection is DOWN; opening it anew makes a new session, which holds nothing. A
+ * guard whose owner is stopped: that is no reason to go down, we come again. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -285,9 +285,9 @@ static bool is_quiet(const struct hf__embedded *conn)
            !conn->listings && conn->sweep_count == 0 && hf__list_empty(&conn->leaving);
 }
 
-/* Whoever sleeps on our descriptor may sleep on: the ring that was meant for him is fetched here, by
- * another thread. So the bell must ring for what comes next, and for what is due before he wakes by
- * himself; for nothing else, or he who fetched it would ring for himself, again and again. */
+/* Whoever sleeps on our descriptor may sleep on: the ring that was meant for him is fetched here,
+ * by another thread. So the bell must ring for what comes next, and for what is due before he wakes
+ * by himself; for nothing else, or he who fetched it would ring for himself, again and again. */
 static void rearm(struct hf__embedded *conn)
 {
     __atomic_store_n(&conn->session->polling, 1, __ATOMIC_SEQ_CST);
@@ -373,8 +373,8 @@ static void pollset(struct hf__conn *base, struct hf__pollset *set)
 
     assert(conn->opened);
 
-    /* First say that we sleep, then look once more: whoever raised the news before he could see that
-     * we sleep did not ring. */
+    /* First say that we sleep, then look once more: whoever raised the news before he could see
+     * that we sleep did not ring. */
     __atomic_store_n(&conn->session->polling, 1, __ATOMIC_SEQ_CST);
     conn->slept = true;
     conn->told_ns = conn->due_ns;

@@ -1,13 +1,13 @@
 /* epoch.c: which epoch may fences begin with?
  *
- * A fence is epoch << 40 | counter. The counters live in the table, which does not outlive a boot; so
- * every new table begins with a greater epoch, and the file `epoch` remembers it: one line with the
- * number and its check. It is written durably (beside, fsync, rename, fsync of the directory) before
- * the first fence of that epoch exists.
+ * A fence is epoch << 40 | counter. The counters live in the table, which does not outlive a boot;
+ * so every new table begins with a greater epoch, and the file `epoch` remembers it: one line with
+ * the number and its check. It is written durably (beside, fsync, rename, fsync of the directory)
+ * before the first fence of that epoch exists.
  *
- * What can go wrong. The file is missing: the hours since 2020 are a floor that only a restored disk
- * and a clock set back together can beat, and a table of this boot knows better still. The file is
- * damaged: HF_EINTEGRITY, never a guess. */
+ * What can go wrong. The file is missing: the hours since 2020 are a floor that only a restored
+ * disk and a clock set back together can beat, and a table of this boot knows better still. The
+ * file is damaged: HF_EINTEGRITY, never a guess. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -10,12 +10,13 @@
  *   before the store  leaves nothing behind: the changes never happened;
  *   after it          leaves a journal that whoever takes the guard over applies again. Applying it
  *                     twice, or half and then whole, gives the same words.
- * Nothing that a journal writes may be written without its guard, or replaying would undo newer work.
+ * Nothing that a journal writes may be written without its guard, or replaying would undo newer
+ * work.
  *
- * What can go wrong: the session inside is stopped (SIGSTOP): after two seconds HF_EUNREACHABLE, and
- * the caller comes again. The guard's word or the journal is garbage: HF_EINTEGRITY, nothing is
- * applied. Robust mutexes of the C library would do the first half of this, but they keep pointers in
- * the shared memory, and whoever may write the table could forge them. */
+ * What can go wrong: the session inside is stopped (SIGSTOP): after two seconds HF_EUNREACHABLE,
+ * and the caller comes again. The guard's word or the journal is garbage: HF_EINTEGRITY, nothing is
+ * applied. Robust mutexes of the C library would do the first half of this, but they keep pointers
+ * in the shared memory, and whoever may write the table could forge them. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>

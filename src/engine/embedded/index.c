@@ -1,18 +1,18 @@
 /* index.c: which lock has this name?
  *
- * A hash table of chains. Finding a name takes no guard: the walk reads words that carry their checks,
- * and what it finds is proved afterwards, because the lock's word was read before its name was compared
- * and a lock that gets another name gets a higher fence too. Not finding it proves nothing; then the
- * walk is repeated under the table's guard, where every name on the way is hashed again, so that a
- * damaged one is not taken for another.
+ * A hash table of chains. Finding a name takes no guard: the walk reads words that carry their
+ * checks, and what it finds is proved afterwards, because the lock's word was read before its name
+ * was compared and a lock that gets another name gets a higher fence too. Not finding it proves
+ * nothing; then the walk is repeated under the table's guard, where every name on the way is hashed
+ * again, so that a damaged one is not taken for another.
  *
- * A new name gets a lock that was never used, or one from the list of those given back. When there are
- * none left, names that nobody holds or waits for are collected: the word is marked RETIRED by the same
- * compare-and-swap that an owner would need, so nobody can be in between; then the lock leaves its
- * chain. Its fence lives on in the table's floor, below which no new lock begins.
+ * A new name gets a lock that was never used, or one from the list of those given back. When there
+ * are none left, names that nobody holds or waits for are collected: the word is marked RETIRED by
+ * the same compare-and-swap that an owner would need, so nobody can be in between; then the lock
+ * leaves its chain. Its fence lives on in the table's floor, below which no new lock begins.
  *
- * What can go wrong: all names are in use: HF_ELIMIT. A chain is damaged: HF_EINTEGRITY. Somebody died
- * between RETIRED and leaving the chain: who finds the name next takes the mark back. */
+ * What can go wrong: all names are in use: HF_ELIMIT. A chain is damaged: HF_EINTEGRITY. Somebody
+ * died between RETIRED and leaving the chain: who finds the name next takes the mark back. */
 #include <string.h>
 
 #include "engine/embedded/death.h"
@@ -171,7 +171,8 @@ static bool follow(struct hf__embedded *conn, const uint64_t *link, bool guarded
            (*out_at == 0 || exists(conn, *out_at - 1));
 }
 
-/* `guarded`: the answer is the truth. Otherwise MISSING and DAMAGED only mean: look more closely. */
+/* `guarded`: the answer is the truth. Otherwise MISSING and DAMAGED only mean: look more
+ * closely. */
 static enum finding walk(const struct search *search, bool guarded, uint32_t *out_lock)
 {
     struct hf__embedded *conn = search->conn;

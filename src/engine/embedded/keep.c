@@ -1,7 +1,8 @@
 /* keep.c: where does a claim stand, and how does it leave?
  *
- * Giving back a lock that was taken the fast way, and for which nobody waits, is one compare-and-swap.
- * If that fails, somebody has come meanwhile, or the turn has been ended by others: then the line tells.
+ * Giving back a lock that was taken the fast way, and for which nobody waits, is one
+ * compare-and-swap. If that fails, somebody has come meanwhile, or the turn has been ended by
+ * others: then the line tells.
  *
  * A release answers GONE, and says whether the claim was there until now; if its turn was ended by
  * others, the cause too. Inspecting and renewing what is gone answers GONE as well. */

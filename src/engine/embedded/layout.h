@@ -2,8 +2,9 @@
  *
  * The table is one sparse file, mapped whole by every process. Each region has its place from the
  * beginning; how much of it may be touched (its room) grows, and blocks of the file system are
- * reserved before the room is raised. All words are 64 bits, in the machine's own byte order: a table
- * never outlives a boot. Numbers of nodes, sessions and locks inside words count from 1; 0 is none.
+ * reserved before the room is raised. All words are 64 bits, in the machine's own byte order: a
+ * table never outlives a boot. Numbers of nodes, sessions and locks inside words count from 1; 0 is
+ * none.
  *
  * Which words change how:
  *   guarded   only under the guard of the lock (or of the table), through its journal

@@ -1,20 +1,21 @@
 /* line.c: who holds, and who is next?
  *
- * The line of a lock is a list of nodes: first those that hold, then those that wait, in the order of
- * their arrival. If the lock's word carries an owner, that one (who took the lock without a node) holds
- * before all others. All of this is looked at and changed only between enter and leave, under the
- * lock's guard, and through its journal: so each commit is a step from one valid line to another, and
- * it does not matter where between two commits somebody dies.
+ * The line of a lock is a list of nodes: first those that hold, then those that wait, in the order
+ * of their arrival. If the lock's word carries an owner, that one (who took the lock without a
+ * node) holds before all others. All of this is looked at and changed only between enter and leave,
+ * under the lock's guard, and through its journal: so each commit is a step from one valid line to
+ * another, and it does not matter where between two commits somebody dies.
  *
- * settle lets in whoever is next: a waiter if nobody holds, further readers if only readers hold. Each
- * grant raises the fence. Whoever must know of a change is noted down, and rung after the guard is
- * free, because he may run at once and want it.
+ * settle lets in whoever is next: a waiter if nobody holds, further readers if only readers hold.
+ * Each grant raises the fence. Whoever must know of a change is noted down, and rung after the
+ * guard is free, because he may run at once and want it.
  *
- * Entering makes the lock inflated, by a compare-and-swap that keeps its owner; leaving an empty line
- * deflates it, again by a compare-and-swap and only after the journal is cleared, because from then on
- * others change the word without the guard.
+ * Entering makes the lock inflated, by a compare-and-swap that keeps its owner; leaving an empty
+ * line deflates it, again by a compare-and-swap and only after the journal is cleared, because from
+ * then on others change the word without the guard.
  *
- * What can go wrong: a link, node or word that does not fit: HF_EINTEGRITY, and nothing is committed. */
+ * What can go wrong: a link, node or word that does not fit: HF_EINTEGRITY, and nothing is
+ * committed. */
 #include "engine/embedded/death.h"
 #include "engine/embedded/embedded.h"
 
@@ -457,8 +458,8 @@ static int grant(struct hf__line *line, struct hf__node *node, uint64_t now_ns)
     return HF_OK;
 }
 
-/* Puts out the holders whose time is over, and counts those that stay. `node` is then the first that
- * waits; 0: there is none. */
+/* Puts out the holders whose time is over, and counts those that stay. `node` is then the first
+ * that waits; 0: there is none. */
 static int pass_holders(struct hf__line *line, uint64_t now_ns, struct hf__node *node,
                         uint32_t *out_count, bool *out_shared)
 {
@@ -476,7 +477,8 @@ static int pass_holders(struct hf__line *line, uint64_t now_ns, struct hf__node 
             if (hf__line_remove(line, &holder, HF__NODE_ENDED) < 0)
                 return HF_EINTEGRITY;
             hf__line_ring(line, &holder, false);
-            /* The next one's link has changed: read it as the one behind whoever is now before it. */
+            /* The next one's link has changed: read it as the one behind whoever is now before
+             * it. */
             if (holder.next == 0)
                 return 0;
             got = read_member(line, holder.next, holder.previous, node) < 0 ? HF_EINTEGRITY : 1;

@@ -1,8 +1,8 @@
 /* listing.c: who holds, and who waits?
  *
- * Lock by lock: each line is copied under its guard, so it is consistent in itself, and then handed out
- * entry by entry. Locks that nobody holds have none. A glob without wildcards is looked up like any
- * name; otherwise every name of the table is compared.
+ * Lock by lock: each line is copied under its guard, so it is consistent in itself, and then handed
+ * out entry by entry. Locks that nobody holds have none. A glob without wildcards is looked up like
+ * any name; otherwise every name of the table is compared.
  *
  * Whoever is dead is not shown but removed, and the line is copied once more. */
 #include <string.h>

@@ -1,11 +1,12 @@
 /* net.c: has a ring been lost?
  *
- * Once a second, while claims stand in lines: is each of them where we think it is, does the one ahead
- * live, and does whoever is first of all (behind a stopped process nobody watches him)? In a healthy
- * system it finds nothing, and that is tested: what it finds is counted.
+ * Once a second, while claims stand in lines: is each of them where we think it is, does the one
+ * ahead live, and does whoever is first of all (behind a stopped process nobody watches him)? In a
+ * healthy system it finds nothing, and that is tested: what it finds is counted.
  *
- * A ring may be on its way, and a process that has just died may not have been noticed yet. So what is
- * found is only a suspicion; what is still so a quarter of a second later, and untold, is a rescue. */
+ * A ring may be on its way, and a process that has just died may not have been noticed yet. So what
+ * is found is only a suspicion; what is still so a quarter of a second later, and untold, is a
+ * rescue. */
 #include "base/clock.h"
 #include "engine/embedded/embedded.h"
 

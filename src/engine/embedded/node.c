@@ -1,12 +1,13 @@
 /* node.c: the places in the lines.
  *
- * A node belongs to the session whose name stands in its first word, put there by compare-and-swap; a
- * connection keeps a few for itself, so that most claims find one without looking. The other words
- * change only under the guard of the lock in whose line it stands, and carry a check together.
+ * A node belongs to the session whose name stands in its first word, put there by compare-and-swap;
+ * a connection keeps a few for itself, so that most claims find one without looking. The other
+ * words change only under the guard of the lock in whose line it stands, and carry a check
+ * together.
  *
- * A node may go to another line only when no journal can still write to it. Whoever took it out under
- * the guard has cleared that journal himself. Whoever was put out by somebody else takes the guard
- * once before he uses the node again: if the other one died there, that finishes his work. */
+ * A node may go to another line only when no journal can still write to it. Whoever took it out
+ * under the guard has cleared that journal himself. Whoever was put out by somebody else takes the
+ * guard once before he uses the node again: if the other one died there, that finishes his work. */
 #include "engine/embedded/death.h"
 #include "engine/embedded/embedded.h"
 

@@ -1,7 +1,7 @@
 /* outbox.c: replies that wait to be fetched.
  *
- * A ring that grows. Room is reserved before anything is done that must be answered, so that running
- * out of memory is a refusal and never a lost answer. */
+ * A ring that grows. Room is reserved before anything is done that must be answered, so that
+ * running out of memory is a refusal and never a lost answer. */
 #include <string.h>
 
 #include "engine/embedded/embedded.h"
@@ -31,8 +31,8 @@ int hf__outbox_reserve(struct hf__embedded *conn, size_t count)
     return HF_OK;
 }
 
-/* Field by field here and when it is fetched: clearing and copying it as a block costs more than the
- * whole uncontended claim (small stores do not forward to wide loads). */
+/* Field by field here and when it is fetched: clearing and copying it as a block costs more than
+ * the whole uncontended claim (small stores do not forward to wide loads). */
 static void write_reply(struct hf__reply *reply, enum hf__reply_kind kind,
                         const struct hf__ticket *ticket)
 {

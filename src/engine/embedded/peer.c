@@ -1,15 +1,15 @@
 /* peer.c: how is another process watched and woken?
  *
- * A peer is a session of another process that we had to do with. It is watched through a pidfd in our
- * epoll set, which becomes readable when the process has ended; and it is woken by a byte into its
- * bell, but only if it has said that it is going to sleep. Both descriptors stay open, so that claims
- * that meet again and again cost no system call; those used least recently give way.
+ * A peer is a session of another process that we had to do with. It is watched through a pidfd in
+ * our epoll set, which becomes readable when the process has ended; and it is woken by a byte into
+ * its bell, but only if it has said that it is going to sleep. Both descriptors stay open, so that
+ * claims that meet again and again cost no system call; those used least recently give way.
  *
- * The pid comes from the record lock (F_GETLK), not from the table; and since it could have been given
- * to another process before the pidfd was made, the lock is asked for once more afterwards.
+ * The pid comes from the record lock (F_GETLK), not from the table; and since it could have been
+ * given to another process before the pidfd was made, the lock is asked for once more afterwards.
  *
- * What can go wrong: pidfds do not exist (Linux before 5.3), or the process is in another pid namespace:
- * then it is looked at every 100 ms. No descriptor or place is left: the same. */
+ * What can go wrong: pidfds do not exist (Linux before 5.3), or the process is in another pid
+ * namespace: then it is looked at every 100 ms. No descriptor or place is left: the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -33,7 +33,8 @@ static void close_watch(struct hf__embedded *conn, struct hf__peer *peer)
 {
     if (peer->pid_fd < 0)
         return;
-    /* By name: a fork in another thread may keep the description, and then closing is not enough. */
+    /* By name: a fork in another thread may keep the description, and then closing is not
+     * enough. */
     (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_DEL, peer->pid_fd, NULL);
     close(peer->pid_fd);
     peer->pid_fd = -1;

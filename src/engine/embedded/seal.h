@@ -1,10 +1,10 @@
 /* seal.h: is this word what one of us wrote, or is it garbage?
  *
  * Every word that a decision rests on carries a check: a hash of its value, of the place where it
- * stands and of the table's salt. So a byte that was overwritten, a block of zeros and a word copied
- * from elsewhere are all told from the real thing, but for one chance in 2^32 (2^26 for links, whose
- * two ends must also agree). Against somebody who can read the salt it is no protection: who may write
- * the table may also take the locks.
+ * stands and of the table's salt. So a byte that was overwritten, a block of zeros and a word
+ * copied from elsewhere are all told from the real thing, but for one chance in 2^32 (2^26 for
+ * links, whose two ends must also agree). Against somebody who can read the salt it is no
+ * protection: who may write the table may also take the locks.
  *
  * The hash is one 64 x 64 -> 128 bit multiplication, folded: about a nanosecond. Pure. */
 #ifndef HF_EMBEDDED_SEAL_H

@@ -1,24 +1,25 @@
 /* session.c: who is alive?
  *
  * A session is a slot of the table (with a generation, so that an old word is never taken for a new
- * session), a file `.life` with a record lock on it, and a FIFO, the bell. The record lock is the proof
- * of life: the kernel drops it when the process ends, however it ends, and not before all its threads
- * are gone. It is a read lock, so that a forked process can stand by with another one on the same
- * file. Others ask for it with F_GETLK.
+ * session), a file `.life` with a record lock on it, and a FIFO, the bell. The record lock is the
+ * proof of life: the kernel drops it when the process ends, however it ends, and not before all its
+ * threads are gone. It is a read lock, so that a forked process can stand by with another one on
+ * the same file. Others ask for it with F_GETLK.
  *
  * Two traps of record locks shape this file. Closing any descriptor of a file drops this process's
- * locks on it, and F_GETLK does not show the process its own ones: so a session of our own process is
- * recognised by its identity, and its life file never opened. That is why the bell is a file of its
- * own: other connections of the same process must be able to open and close that one.
+ * locks on it, and F_GETLK does not show the process its own ones: so a session of our own process
+ * is recognised by its identity, and its life file never opened. That is why the bell is a file of
+ * its own: other connections of the same process must be able to open and close that one.
  *
- * Declaring a session dead is final, and must not race with a process that is just about to stand by.
- * So it takes two steps: look, mark it DOOMED, look again, and only then DEAD. Who stands by takes its
- * lock first and then looks at the mark. Either it sees the mark, and takes it back; or the second look
- * sees the lock. Each step raises a count in the word, so that no step can be taken on an older mark.
+ * Declaring a session dead is final, and must not race with a process that is just about to stand
+ * by. So it takes two steps: look, mark it DOOMED, look again, and only then DEAD. Who stands by
+ * takes its lock first and then looks at the mark. Either it sees the mark, and takes it back; or
+ * the second look sees the lock. Each step raises a count in the word, so that no step can be taken
+ * on an older mark.
  *
- * What can go wrong: no descriptors left, the file system fails: it cannot be told (< 0), and nobody is
- * declared dead. A life file is missing though its session is open: somebody cleaned up the directory;
- * HF_EINTEGRITY as long as that process may be running. */
+ * What can go wrong: no descriptors left, the file system fails: it cannot be told (< 0), and
+ * nobody is declared dead. A life file is missing though its session is open: somebody cleaned up
+ * the directory; HF_EINTEGRITY as long as that process may be running. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

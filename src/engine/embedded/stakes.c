@@ -1,7 +1,7 @@
 /* stakes.c: our own claims, by token.
  *
- * A hash table with open addressing: tokens are random, so their first bytes are the hash. Stakes come
- * from blocks and never move, because lists and replies point at them. */
+ * A hash table with open addressing: tokens are random, so their first bytes are the hash. Stakes
+ * come from blocks and never move, because lists and replies point at them. */
 #include <string.h>
 
 #include "engine/embedded/embedded.h"

@@ -1,12 +1,14 @@
 /* sweep.c: what did the dead leave behind?
  *
- * Guards that they were in, nodes in lines or aside, locks that they held, files, and their slot: in
- * this order, and the slot last, so that nothing can name a session that is not there any more. Claims
- * that stand in the same lines do not wait for this: they mend their own line at once (watch.c).
+ * Guards that they were in, nodes in lines or aside, locks that they held, files, and their slot:
+ * in this order, and the slot last, so that nothing can name a session that is not there any more.
+ * Claims that stand in the same lines do not wait for this: they mend their own line at once
+ * (watch.c).
  *
- * The work is done in pieces, a few thousand cells for each call of advance(), and by one process: it
- * writes its name into the dead session. If that one dies too, whoever notices takes the work over. Two
- * that sweep the same session do no harm. At open everybody who died unnoticed is swept as well.
+ * The work is done in pieces, a few thousand cells for each call of advance(), and by one process:
+ * it writes its name into the dead session. If that one dies too, whoever notices takes the work
+ * over. Two that sweep the same session do no harm. At open everybody who died unnoticed is swept
+ * as well.
  *
  * What can go wrong: a cell is damaged: it is left alone, and so is the slot. */
 #include <dirent.h>
@@ -88,8 +90,8 @@ void hf__sweep_look(struct hf__embedded *conn)
 
 /* --- guards --- */
 
-/* Goes once through every guard. Afterwards no journal is left that somebody wrote before: neither the
- * dead one, nor one who died while he finished the dead one's work. */
+/* Goes once through every guard. Afterwards no journal is left that somebody wrote before: neither
+ * the dead one, nor one who died while he finished the dead one's work. */
 static int pass_guards(struct hf__embedded *conn)
 {
     int status = HF_OK;

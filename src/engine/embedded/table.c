@@ -1,15 +1,16 @@
 /* table.c: is there a table, and is it of this boot?
  *
- * Usually there is: it is mapped whole, its header is checked, and that is all. If there is none, or
- * it is of another boot, a new one is made under init.lock: beside the old one, with a new and durable
- * epoch, and renamed into its place. The file is sparse and has its full size from the beginning; what
- * may be touched of it grows in steps, and blocks are reserved before (a page without a block on a full
- * disk would be SIGBUS).
+ * Usually there is: it is mapped whole, its header is checked, and that is all. If there is none,
+ * or it is of another boot, a new one is made under init.lock: beside the old one, with a new and
+ * durable epoch, and renamed into its place. The file is sparse and has its full size from the
+ * beginning; what may be touched of it grows in steps, and blocks are reserved before (a page
+ * without a block on a full disk would be SIGBUS).
  *
- * What can go wrong. The header is garbage, or the size is wrong: HF_EINTEGRITY, and the user decides;
- * nothing is thrown away by itself. The table was removed while others use it: a second one beside it
- * would grant every lock twice, so none is made as long as any session in the directory shows a sign
- * of life. The disk is full: HF_ESYSTEM, and what is there goes on working. */
+ * What can go wrong. The header is garbage, or the size is wrong: HF_EINTEGRITY, and the user
+ * decides; nothing is thrown away by itself. The table was removed while others use it: a second
+ * one beside it would grant every lock twice, so none is made as long as any session in the
+ * directory shows a sign of life. The disk is full: HF_ESYSTEM, and what is there goes on
+ * working. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -173,7 +174,8 @@ static int reserve(struct hf__embedded *conn, enum hf__region region, uint32_t f
                          count * HF__LONG_NAME_BYTES);
 }
 
-/* Cells that others may look at as soon as the room says so. Locks are made one by one (index.c). */
+/* Cells that others may look at as soon as the room says so. Locks are made one by one
+ * (index.c). */
 static void prepare(struct hf__embedded *conn, enum hf__region region, uint32_t from, uint32_t to)
 {
     const struct hf__table *table = &conn->table;

@@ -1,20 +1,21 @@
 /* watch.c: what happened to our claims?
  *
  * Everybody in a line watches whoever is directly ahead of him, and nobody else: so a death wakes
- * exactly one. Waiters always do; holders (readers, several of them) only while somebody waits. Whoever
- * takes a node out of a line rings the one behind it, because that one must watch somebody else now.
+ * exactly one. Waiters always do; holders (readers, several of them) only while somebody waits.
+ * Whoever takes a node out of a line rings the one behind it, because that one must watch somebody
+ * else now.
  *
- * Why nobody is forgotten. A grant is committed before it is told, so its giver may die in between. But
- * the giver is either the one ahead himself, whom the next one still watches (a watch ends only when
- * its owner has looked at the line again); or it is a third one who found the one ahead dead or
- * expired, which the next one notices as well, by the same watch or by its own timer. Whoever notices a
- * death looks at the line under its guard, which finishes what the dead one had begun, and rings all
- * those that hold without having seen it. A reader who sees that he was let in looks at the line too,
- * and rings the next one: so a crowd of readers lets itself in, even if the one who began died in the
- * middle.
+ * Why nobody is forgotten. A grant is committed before it is told, so its giver may die in between.
+ * But the giver is either the one ahead himself, whom the next one still watches (a watch ends only
+ * when its owner has looked at the line again); or it is a third one who found the one ahead dead
+ * or expired, which the next one notices as well, by the same watch or by its own timer. Whoever
+ * notices a death looks at the line under its guard, which finishes what the dead one had begun,
+ * and rings all those that hold without having seen it. A reader who sees that he was let in looks
+ * at the line too, and rings the next one: so a crowd of readers lets itself in, even if the one
+ * who began died in the middle.
  *
- * On top of that, a safety net looks once a second. Whatever it finds that no ring had told is counted
- * (rescued); it looks twice, because a ring may be on its way. */
+ * On top of that, a safety net looks once a second. Whatever it finds that no ring had told is
+ * counted (rescued); it looks twice, because a ring may be on its way. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -112,8 +113,8 @@ int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead)
     return hf__line_leave(&line);
 }
 
-/* Let in together with us, by somebody who may have died before he could ring us all: each one rings
- * the next. */
+/* Let in together with us, by somebody who may have died before he could ring us all: each one
+ * rings the next. */
 static int ring_next(struct hf__line *line, const struct hf__node *node)
 {
     struct hf__node next;
@@ -288,7 +289,8 @@ static int refresh_node(struct hf__embedded *conn, struct hf__stake *stake, cons
     if (!node.broken)
         return 1;
 
-    /* Told first; then, without a grace, it leaves. With one it leaves when its user does, or late. */
+    /* Told first; then, without a grace, it leaves. With one it leaves when its user does, or
+     * late. */
     *out_cause = "broken";
     if (!stake->cause) {
         stake->cause = "broken";
