@@ -1,11 +1,12 @@
 /* client.c: how does a client come to be, and how does it end?
  *
- * hf_open: the URL names an engine and a recipe; the core connects; unless the caller steps the client
- * itself, hf_open waits until the store is there and its promises are known, and starts the keeper.
+ * hf_open: the URL names an engine and a recipe; the core connects; unless the caller steps the
+ * client itself, hf_open waits until the store is there and its promises are known, and starts
+ * the keeper.
  *
- * hf_close: no new claims; every waiting one is cancelled, every turn given back; blocked threads are
- * woken and leave; what the store has not confirmed after connect_ms is left to its lease. Handles that
- * the user still has keep the memory, not the lock. */
+ * hf_close: no new claims; every waiting one is cancelled, every turn given back; blocked
+ * threads are woken and leave; what the store has not confirmed after connect_ms is left to its
+ * lease. Handles that the user still has keep the memory, not the lock. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -56,8 +56,8 @@ void hf__loop_stop_keeper(struct hf_client *client);
 uint64_t hf__loop_now(struct hf_client *client);
 /* The same, perhaps a tick of the kernel's late: for what is shown to people, not for deadlines. */
 uint64_t hf__loop_lately(struct hf_client *client);
-/* With the mutex, after a request at hf__loop_now: returns, with it, when the answer is there. `bell` is
- * where it will be rung. */
+/* With the mutex, after a request at hf__loop_now: returns, with it, when the answer is there.
+ * `bell` is where it will be rung. */
 void hf__loop_wait(struct hf_client *client, const struct hf__awaited *awaited);
 /* With the mutex: waits until `deadline_ns` for the answer; false: not yet. */
 bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awaited,

@@ -1,8 +1,8 @@
 /* entry.c: how does a call get into a client, and when does the client's memory end?
  *
- * In: not NULL, not a fork's copy, then the mutex. A fork is known by a page that the kernel wipes in
- * the child (MADV_WIPEONFORK), so that no system call is needed to find out; the child touches nothing
- * else, because another thread may have held the mutex when it was made.
+ * In: not NULL, not a fork's copy, then the mutex. A fork is known by a page that the kernel
+ * wipes in the child (MADV_WIPEONFORK), so that no system call is needed to find out; the child
+ * touches nothing else, because another thread may have held the mutex when it was made.
  *
  * Out: the client's memory ends with hf_close and the last claim or grant, whichever is later. */
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* grant.c: what a holder may ask of its grant, and how it gives it back.
  *
- * Validity, remaining time and the rest are read without a lock and without a system call; they look
- * at the clock themselves, because a thread that was stopped may run before anybody could set a flag. */
+ * Validity, remaining time and the rest are read without a lock and without a system call; they
+ * look at the clock themselves, because a thread that was stopped may run before anybody could
+ * set a flag. */
 #include "api/client.h"
 
 static bool usable(const hf_grant *grant)

@@ -1,17 +1,18 @@
 /* loop.c: who waits for what, and who does the work meanwhile?
  *
- * A thread that needs an answer steps the core, and if the answer is not there it waits: as the leader,
- * which polls the connections for everybody, or as a follower, which sleeps on a word until somebody
- * rings it. The leader that has its answer promotes the oldest follower. Where the store rings the word
- * itself (keeper_listens), all callers are followers and the keeper does the polling.
+ * A thread that needs an answer steps the core, and if the answer is not there it waits: as the
+ * leader, which polls the connections for everybody, or as a follower, which sleeps on a word
+ * until somebody rings it. The leader that has its answer promotes the oldest follower. Where
+ * the store rings the word itself (keeper_listens), all callers are followers and the keeper
+ * does the polling.
  *
- * The keeper is one thread per client: it polls its own lane and everything that nobody else polls,
- * does what is due, and raises events. It blocks all signals, holds the mutex only for a step, and ends
- * only in hf_close.
+ * The keeper is one thread per client: it polls its own lane and everything that nobody else
+ * polls, does what is due, and raises events. It blocks all signals, holds the mutex only for a
+ * step, and ends only in hf_close.
  *
- * What can go wrong: a wake-up that is lost: none is relied upon alone, because whoever sleeps looked
- * at the word before it looked for news. A keeper that sleeps too long: whoever makes something due
- * earlier kicks it. */
+ * What can go wrong: a wake-up that is lost: none is relied upon alone, because whoever sleeps
+ * looked at the word before it looked for news. A keeper that sleeps too long: whoever makes
+ * something due earlier kicks it. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>

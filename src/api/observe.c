@@ -1,4 +1,5 @@
-/* observe.c: what can be seen from outside: events, descriptors, listings, counts, recipes, texts. */
+/* observe.c: what can be seen from outside: events, descriptors, listings, counts, recipes,
+ * texts. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* options.c: what did the caller ask for, with the defaults filled in?
  *
- * An options struct says its own size, so that a program built against an older header has a shorter
- * one (the rest is default) and one built against a newer header a longer one (refused only if it asks
- * for something that this library does not know). Nonsense is refused here, and nowhere below. */
+ * An options struct says its own size, so that a program built against an older header has a
+ * shorter one (the rest is default) and one built against a newer header a longer one (refused
+ * only if it asks for something that this library does not know). Nonsense is refused here, and
+ * nowhere below. */
 #include <errno.h>
 #include <string.h>
 

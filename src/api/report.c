@@ -1,8 +1,8 @@
 /* report.c: what was this thread's last failure?
  *
- * The one mutable thing that belongs to no object: a text per thread, for hf_client_error(), and a
- * serial number per thread, for owners that are threads. A client's text is given only to whoever asks
- * about that client; hf_open's failures, which have no client, are kept apart. */
+ * The one mutable thing that belongs to no object: a text per thread, for hf_client_error(), and
+ * a serial number per thread, for owners that are threads. A client's text is given only to
+ * whoever asks about that client; hf_open's failures, which have no client, are kept apart. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

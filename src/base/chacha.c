@@ -1,7 +1,7 @@
 /* chacha.c: ChaCha (RFC 8439, section 2.3), eight blocks side by side.
  *
- * Each word of the state is a vector over the blocks. Measured through hf__env_random: 16 bytes cost
- * 17 ns; drawn from the kernel, 4 KiB at a time, they cost 50.
+ * Each word of the state is a vector over the blocks. Measured through hf__env_random: 16 bytes
+ * cost 17 ns; drawn from the kernel, 4 KiB at a time, they cost 50.
  *
  * Pure: no clock, no I/O, no allocation. */
 #include "base/chacha.h"

@@ -11,8 +11,9 @@
 
 /* CLOCK_BOOTTIME: it counts while the machine sleeps, as the store's clock does. */
 uint64_t hf__clock_now_ns(void);
-/* Another number at every tick of the kernel's, each 1 to 10 ms, and four times as cheap. As long as it
- * is the same, what the clock said before is no older than a tick (and a sleep of the machine). */
+/* Another number at every tick of the kernel's, each 1 to 10 ms, and four times as cheap. As
+ * long as it is the same, what the clock said before is no older than a tick (and a sleep of the
+ * machine). */
 uint64_t hf__clock_tick(void);
 
 /* now + ms; HF__NEVER for negative ms; never wraps. */

@@ -1,15 +1,16 @@
 /* env.c: where do memory and random numbers come from, and where does the trace go?
  *
  * Memory is calloc's. Random numbers come from the kernel, as a key for each 4 KiB of ChaCha8,
- * because a claim needs 16 bytes and must not pay a system call, nor the kernel's price for each byte;
- * what was handed out is wiped at once, so that no id can be read from memory after its use. The random source belongs to whoever owns the env: it
- * has no lock of its own. A trace line is cut at LINE_BYTES, and its control bytes become question
- * marks: it may hold a lock's name, and names are anybody's bytes.
+ * because a claim needs 16 bytes and must not pay a system call, nor the kernel's price for each
+ * byte; what was handed out is wiped at once, so that no id can be read from memory after its
+ * use. The random source belongs to whoever owns the env: it has no lock of its own. A trace
+ * line is cut at LINE_BYTES, and its control bytes become question marks: it may hold a lock's
+ * name, and names are anybody's bytes.
  *
- * What can go wrong: no memory is HF_ENOMEM, a kernel without random numbers is HF_ESYSTEM, both at
- * init. The first block is drawn there, so a later refusal would be a broken kernel: then we stop,
- * for an id that repeats is two holders. A fork would repeat the block: the child makes an env of
- * its own. */
+ * What can go wrong: no memory is HF_ENOMEM, a kernel without random numbers is HF_ESYSTEM, both
+ * at init. The first block is drawn there, so a later refusal would be a broken kernel: then we
+ * stop, for an id that repeats is two holders. A fork would repeat the block: the child makes an
+ * env of its own. */
 #include "base/env.h"
 
 #include <assert.h>

@@ -1,12 +1,13 @@
 /* claim.c: how does an attempt get to the store, and how does it end?
  *
- * The happy path: a claim is started, joins its name's queue, gets a turn at the store (at once, or,
- * where a recipe hands on, when no turn of this client could be handed to it), wins, and is fetched.
- * Nested claims of an owner that holds already never leave this file.
+ * The happy path: a claim is started, joins its name's queue, gets a turn at the store (at once,
+ * or, where a recipe hands on, when no turn of this client could be handed to it), wins, and is
+ * fetched. Nested claims of an owner that holds already never leave this file.
  *
- * What can go wrong: the wait ends (ETIMEDOUT only if somebody said "busy"; otherwise EUNREACHABLE, or
- * EUNKNOWN when a question is still without an answer), the store is not reached in time, the user
- * cancels, the client closes. Each of them finishes the claim at once and undoes its turn behind it. */
+ * What can go wrong: the wait ends (ETIMEDOUT only if somebody said "busy"; otherwise
+ * EUNREACHABLE, or EUNKNOWN when a question is still without an answer), the store is not
+ * reached in time, the user cancels, the client closes. Each of them finishes the claim at once
+ * and undoes its turn behind it. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,9 +153,10 @@ static void nest(struct hf_claim *claim, struct hf__hold *hold, uint64_t now_ns)
 
 /* --- the local queue --- */
 
-/* From exclusive to exclusive, never from or to a fixed lease, only with the grace that the store was
- * told (it must wait for this holder as long as for the first), and not against the rules of waiting
- * in line: at most 32 in a turn, and once others wait only to claims that came before that news. */
+/* From exclusive to exclusive, never from or to a fixed lease, only with the grace that the
+ * store was told (it must wait for this holder as long as for the first), and not against the
+ * rules of waiting in line: at most 32 in a turn, and once others wait only to claims that came
+ * before that news. */
 static bool fits(const struct hf__turn *turn, const struct hf_claim *claim)
 {
     return turn->core->recipe->hands_on && turn->mode == HF_EXCLUSIVE && !turn->ends &&

@@ -1,12 +1,12 @@
 /* core.c: what is due in this client, and what did the stores answer?
  *
- * hf__core_step fetches every reply that the connections have, hands each to the turn or operation
- * that asked, then does what is due by the time that it was handed: renewals, ends of validity, ends of
- * waits, questions to be put again. It goes round until neither is left, because an answer may make
- * something due, and what is done may be answered at once.
+ * hf__core_step fetches every reply that the connections have, hands each to the turn or
+ * operation that asked, then does what is due by the time that it was handed: renewals, ends of
+ * validity, ends of waits, questions to be put again. It goes round until neither is left,
+ * because an answer may make something due, and what is done may be answered at once.
  *
- * What can go wrong: a reply for a turn that has ended finds nobody and is dropped; so does one of an
- * earlier life of the same slot (the id carries a generation). */
+ * What can go wrong: a reply for a turn that has ended finds nobody and is dropped; so does one
+ * of an earlier life of the same slot (the id carries a generation). */
 #include <assert.h>
 #include <string.h>
 
@@ -87,8 +87,8 @@ void hf__core_done(struct hf__core *core)
     hf__heap_done(&core->claim_timers);
 }
 
-/* A turn that has ended no longer keeps others of this client in the local queue. They keep the name
- * alive. */
+/* A turn that has ended no longer keeps others of this client in the local queue. They keep the
+ * name alive. */
 static void serve_behind(struct hf__core *core, uint64_t id, struct hf__name *name, uint64_t now_ns)
 {
     const struct hf__turn *turn = hf__turn_find(core, id);

@@ -6,9 +6,9 @@
  *   grant  a user's handle on a hold; nested acquires have several handles on one hold
  *   name   what this client knows about one lock: its queue, its holds, its turns, the last fence
  *
- * Nothing here reads a clock, blocks or starts a thread: time is handed in, answers are fetched from
- * the connections by hf__core_step, and what the users have to know is left in the objects (a final
- * status, a wake word rung, an event in the queue). The caller serialises all calls. */
+ * Nothing here reads a clock, blocks or starts a thread: time is handed in, answers are fetched
+ * from the connections by hf__core_step, and what the users have to know is left in the objects
+ * (a final status, a wake word rung, an event in the queue). The caller serialises all calls. */
 #ifndef HF_CORE_CORE_H
 #define HF_CORE_CORE_H
 
@@ -166,7 +166,7 @@ struct hf__turn {
     bool others_wait;
     bool lowered;         /* a DOWNGRADE has been asked for and not confirmed */
     bool lowered_perhaps; /* ... and one was left without an answer */
-    bool overtaken; /* the asker's question was put again before it was answered */
+    bool overtaken;       /* the asker's question was put again before it was answered */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */
@@ -280,11 +280,13 @@ void hf__core_done(struct hf__core *core);
 /* Fetch what the stores answered, and do what is due. Call it after every wait, and after every
  * request below. */
 void hf__core_step(struct hf__core *core, uint64_t now_ns);
-/* Only until the answer is there: true. False: it was not there to fetch, and a step is still owed. */
+/* Only until the answer is there: true. False: it was not there to fetch, and a step is still
+ * owed. */
 bool hf__core_fetch(struct hf__core *core, const struct hf__answer *answer, uint64_t now_ns);
 /* When a step is due though nothing happens. */
 uint64_t hf__core_deadline(const struct hf__core *core);
-/* Cancels every claim, gives back every turn; what is not confirmed goes on until `hf__core_idle`. */
+/* Cancels every claim, gives back every turn; what is not confirmed goes on until
+ * `hf__core_idle`. */
 void hf__core_close(struct hf__core *core, uint64_t now_ns);
 bool hf__core_idle(const struct hf__core *core);
 /* Whoever still waits for the answer to a release gets HF_EUNKNOWN. */
@@ -310,8 +312,8 @@ struct hf_claim *hf__claim_next_local(const struct hf__turn *turn, uint64_t now_
 
 /* --- brief.c: a lock that nobody else wants --- */
 
-/* NULL: not this way, and nothing has happened that a step would not undo: start a claim. The time is
- * only shown to people: nothing ends by it. */
+/* NULL: not this way, and nothing has happened that a step would not undo: start a claim. The
+ * time is only shown to people: nothing ends by it. */
 struct hf_grant *hf__brief_take(struct hf__core *core, const char *text,
                                 const struct hf__terms *terms, void *client, uint64_t now_ns);
 /* Ends the handle; false: not this way, and nothing has happened. */

@@ -1,13 +1,13 @@
 /* driver.c: how do the connections of one client look like one store?
  *
- * Each link is opened, and opened again with growing pauses after it died; grants that are still valid
- * stay valid meanwhile, because nothing here touches them. One store: requests and replies pass
- * through. A quorum: a request goes to every store, each reply is a vote, and the first vote that
- * decides becomes the reply (pattern/quorum.c). A RELEASE is repeated to the stores that have not
- * confirmed it (ballot.stragglers), until the core gives up.
+ * Each link is opened, and opened again with growing pauses after it died; grants that are still
+ * valid stay valid meanwhile, because nothing here touches them. One store: requests and replies
+ * pass through. A quorum: a request goes to every store, each reply is a vote, and the first
+ * vote that decides becomes the reply (pattern/quorum.c). A RELEASE is repeated to the stores
+ * that have not confirmed it (ballot.stragglers), until the core gives up.
  *
- * What can go wrong: open() fails for good (a bad URL, no right): the status and text are kept, and
- * every submit answers with them, until a later open succeeds. */
+ * What can go wrong: open() fails for good (a bad URL, no right): the status and text are kept,
+ * and every submit answers with them, until a later open succeeds. */
 #include "core/driver.h"
 
 #include <assert.h>
@@ -108,8 +108,8 @@ static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
     return status;
 }
 
-/* A proposal of ours is above all that we have seen, and near the time, so that a client which comes
- * late is seldom too low. */
+/* A proposal of ours is above all that we have seen, and near the time, so that a client which
+ * comes late is seldom too low. */
 static uint64_t propose(struct hf__driver *driver, uint64_t now_ns)
 {
     uint64_t proposal = driver->proposal_offset_us + now_ns / HF__NS_PER_US;

@@ -9,8 +9,8 @@
 #include "engine/engine.h"
 #include "pattern/pattern.h"
 
-/* Calls and the keeper's work travel apart, so that a starved caller cannot stop a renewal. Where the
- * keeper alone listens, or the caller steps the client, there is only the first. */
+/* Calls and the keeper's work travel apart, so that a starved caller cannot stop a renewal.
+ * Where the keeper alone listens, or the caller steps the client, there is only the first. */
 enum hf__lane { HF__LANE_CALL, HF__LANE_KEEP };
 #define HF__LANES 2
 
@@ -55,8 +55,8 @@ struct hf__ballot {
 int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);
 void hf__driver_close(struct hf__driver *driver);
 
-/* To the one store, or to all. `ballot` is the turn's (NULL: an operation, which goes to store 0 of a
- * quorum's list). HF_OK: it will be answered. */
+/* To the one store, or to all. `ballot` is the turn's (NULL: an operation, which goes to store 0
+ * of a quorum's list). HF_OK: it will be answered. */
 int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                       struct hf__ballot *ballot);
 

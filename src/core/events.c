@@ -1,9 +1,9 @@
 /* events.c: what does the user have to know, in order?
  *
- * Every handle has room for one pending event, so the queue is bounded and putting one never fails. A
- * later event of the same handle replaces an earlier one and goes to the end; LOST is never replaced
- * while its handle lives. Events of a handle that has ended are dropped, RELEASED excepted: it is the
- * last thing that a handle says, and its memory ends when it is fetched. */
+ * Every handle has room for one pending event, so the queue is bounded and putting one never
+ * fails. A later event of the same handle replaces an earlier one and goes to the end; LOST is
+ * never replaced while its handle lives. Events of a handle that has ended are dropped, RELEASED
+ * excepted: it is the last thing that a handle says, and its memory ends when it is fetched. */
 #include <assert.h>
 
 #include "core/core.h"

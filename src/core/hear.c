@@ -1,12 +1,12 @@
 /* hear.c: what does an answer mean to the turn that asked?
  *
- * The pattern says which move follows; here each move is made: a win is believed if enough of it is
- * left by our own clock, a renewal moves the end of validity out, a doubt is tried again until that
- * end, a loss is told at once, a departure is repeated until it is confirmed.
+ * The pattern says which move follows; here each move is made: a win is believed if enough of it
+ * is left by our own clock, a renewal moves the end of validity out, a doubt is tried again
+ * until that end, a loss is told at once, a departure is repeated until it is confirmed.
  *
- * What can go wrong: an answer to a question that was overtaken by another (its round has passed) is
- * not heard at all; a fence that does not rise, or a promise that the store does not keep, undoes the
- * claim and says so. */
+ * What can go wrong: an answer to a question that was overtaken by another (its round has
+ * passed) is not heard at all; a fence that does not rise, or a promise that the store does not
+ * keep, undoes the claim and says so. */
 #include <assert.h>
 #include <string.h>
 
@@ -345,8 +345,8 @@ static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t
     turn->at_risk = true;
 }
 
-/* A store that still has something of ours is told; one that said GONE has nothing, except that of a
- * quorum a few may, and that a broken holder with a grace leaves when its user says so. */
+/* A store that still has something of ours is told; one that said GONE has nothing, except that
+ * of a quorum a few may, and that a broken holder with a grace leaves when its user says so. */
 void hf__hear_loss(struct hf__turn *turn, const char *cause, bool gone, uint64_t now_ns)
 {
     struct hf__hold *hold = turn->hold;

@@ -1,10 +1,12 @@
 /* hold.c: what is held, by whom, until when, and how does it end?
  *
- * A hold is one possession by one owner, carried by a turn; the user has one or more grants (handles)
- * on it. Its validity is one atomic number, so that a user may ask at any time without a lock.
+ * A hold is one possession by one owner, carried by a turn; the user has one or more grants
+ * (handles) on it. Its validity is one atomic number, so that a user may ask at any time without
+ * a lock.
  *
- * It ends by the release of its last handle (the turn goes back to the store, or on to the next claim
- * of this client), or by loss: then every handle is told, once, and stays lost whatever comes. */
+ * It ends by the release of its last handle (the turn goes back to the store, or on to the next
+ * claim of this client), or by loss: then every handle is told, once, and stays lost whatever
+ * comes. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* names.c: what does this client know about one lock name?
  *
- * A chained hash table. A name is there while something uses it (claims, turns, holds), and for a
- * while afterwards, because the last fence seen must be remembered to notice a store that went back in
- * time: the 65 536 names used last are kept, then the one idle for longest is forgotten. */
+ * A chained hash table. A name is there while something uses it (claims, turns, holds), and for
+ * a while afterwards, because the last fence seen must be remembered to notice a store that went
+ * back in time: the 65 536 names used last are kept, then the one idle for longest is forgotten. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* operation.c: who holds, who waits, and how is a lock taken away?
  *
- * LIST and BREAK are questions that belong to no claim. The answers to a LIST are copied as they come,
- * because they live only until the next one; the caller visits the copies when no lock is held. */
+ * LIST and BREAK are questions that belong to no claim. The answers to a LIST are copied as they
+ * come, because they live only until the next one; the caller visits the copies when no lock is
+ * held. */
 #include <assert.h>
 #include <string.h>
 

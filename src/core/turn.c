@@ -1,16 +1,19 @@
 /* turn.c: the life of one claim at the store, as this client sees it. The one state machine.
  *
- * The happy path: idle, asking (CLAIM), perhaps waiting, held (RENEW now and then), leaving (RELEASE),
- * idle. Here are its states, its questions and what it does when time passes; what the answers mean is
- * in hear.c.
+ * The happy path: idle, asking (CLAIM), perhaps waiting, held (RENEW now and then), leaving
+ * (RELEASE), idle. Here are its states, its questions and what it does when time passes; what
+ * the answers mean is in hear.c.
  *
  * What can go wrong:
- * - no answer, or a connection that died: the same question again, as the same claim, until somebody's
- *   time is up; then the caller is told what is known, and the turn is undone in the background;
+ * - no answer, or a connection that died: the same question again, as the same claim, until
+ *   somebody's time is up; then the caller is told what is known, and the turn is undone in the
+ *   background;
  * - a renewal that fails: DOUBTED, tried again until the end of validity, never beyond;
  * - the end of validity: LOST, by our own clock, whether the store was reached or not;
- * - an answer to a question that was overtaken by another (its round has passed): not heard at all;
- * - a RELEASE without an answer: repeated until it is confirmed, or until the lease must have ended. */
+ * - an answer to a question that was overtaken by another (its round has passed): not heard at
+ *   all;
+ * - a RELEASE without an answer: repeated until it is confirmed, or until the lease must have
+ *   ended. */
 #include <assert.h>
 #include <string.h>
 

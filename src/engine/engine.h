@@ -1,12 +1,13 @@
 /* engine.h: what the core may ask of a store, and what the store may answer.
  *
- * An engine turns requests into bytes and bytes into replies. It decides nothing about locks: which
- * question comes next is the pattern's business, and what the answer means to the caller is the
- * core's.
+ * An engine turns requests into bytes and bytes into replies. It decides nothing about locks:
+ * which question comes next is the pattern's business, and what the answer means to the caller
+ * is the core's.
  *
- * Calls go down, values come up. An engine calls nothing above it, never blocks, never sleeps, never
- * reads a clock and never starts a thread; the only time it sees is the `now_ns` that it is handed.
- * All calls on the connections of one client are made under one mutex, which is not the engine's. */
+ * Calls go down, values come up. An engine calls nothing above it, never blocks, never sleeps,
+ * never reads a clock and never starts a thread; the only time it sees is the `now_ns` that it
+ * is handed. All calls on the connections of one client are made under one mutex, which is not
+ * the engine's. */
 #ifndef HF_ENGINE_ENGINE_H
 #define HF_ENGINE_ENGINE_H
 
@@ -28,23 +29,21 @@
 
 /* How locks are built from the requests below; the code is in pattern/. */
 enum hf__pattern_kind {
-    HF__PATTERN_LEASE,      /* a record with an owner and an end; who is refused asks again      */
-    HF__PATTERN_QUEUE,      /* whoever asks gets a place; the one at the front holds              */
-    HF__PATTERN_CONNECTION, /* the store answers a CLAIM when it is granted; dies with the conn   */
-    HF__PATTERN_QUORUM,     /* a majority of independent stores                                   */
+    HF__PATTERN_LEASE,      /* a record with an owner and an end; who is refused asks again */
+    HF__PATTERN_QUEUE,      /* whoever asks gets a place; the one at the front holds */
+    HF__PATTERN_CONNECTION, /* the store answers a CLAIM when it is granted; dies with the conn */
+    HF__PATTERN_QUORUM,     /* a majority of independent stores */
 };
 
 /* One way to make a lock on an engine, by the name that users choose. */
 struct hf__recipe {
     const char *name;
-    const char
-        *url_forms;      /* "redis://host:port/db rediss://..."                                  */
-    const char *summary; /* one sentence                                                         */
-    const char *caveat;  /* "" or what it does not promise                                       */
-    const char *schema;  /* the SQL that it needs, or ""                                         */
+    const char *url_forms; /* "redis://host:port/db rediss://..." */
+    const char *summary;   /* one sentence */
+    const char *caveat;    /* "" or what it does not promise */
+    const char *schema;    /* the SQL that it needs, or "" */
     enum hf__pattern_kind pattern;
-    uint32_t
-        promises; /* HF_PROMISE_*, at best; conn->promises are the live ones                  */
+    uint32_t promises; /* HF_PROMISE_*, at best; conn->promises are the live ones */
     bool is_default;
     bool is_legacy;
     bool hands_on;       /* claims of one client queue locally and hand the turn on */
@@ -55,23 +54,23 @@ struct hf__recipe {
 };
 
 enum hf__request_kind {
-    HF__REQUEST_NONE,      /* no request: the ticket of news that nobody asked for             */
-    HF__REQUEST_CLAIM,     /* enter the contest for `name` as `token`; repeated: where is it?  */
-    HF__REQUEST_INSPECT,   /* where does `token` stand? (waiting: also keeps its place alive)  */
-    HF__REQUEST_RENEW,     /* move the end of the lease out; `shorten` allows in               */
-    HF__REQUEST_RELEASE,   /* leave, holding or waiting; harmless when repeated                */
-    HF__REQUEST_DOWNGRADE, /* exclusive becomes shared, in one step                            */
-    HF__REQUEST_BREAK,     /* take the lock away from the turn with this fence, and no other   */
-    HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob`               */
+    HF__REQUEST_NONE,      /* no request: the ticket of news that nobody asked for */
+    HF__REQUEST_CLAIM,     /* enter the contest for `name` as `token`; repeated: where is it? */
+    HF__REQUEST_INSPECT,   /* where does `token` stand? (waiting: also keeps its place alive) */
+    HF__REQUEST_RENEW,     /* move the end of the lease out; `shorten` allows in */
+    HF__REQUEST_RELEASE,   /* leave, holding or waiting; harmless when repeated */
+    HF__REQUEST_DOWNGRADE, /* exclusive becomes shared, in one step */
+    HF__REQUEST_BREAK,     /* take the lock away from the turn with this fence, and no other */
+    HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob` */
 };
 
 /* Who asked what, and when. The engine copies it into the reply untouched, so that a late answer is
  * never taken for the answer to another question. */
 struct hf__ticket {
     enum hf__request_kind kind;
-    uint32_t round;    /* how many questions this claim has asked           */
-    uint64_t claim_id; /* the core's number for the turn, LIST or BREAK     */
-    uint64_t sent_ns;  /* validity counts from the send                     */
+    uint32_t round;    /* how many questions this claim has asked */
+    uint64_t claim_id; /* the core's number for the turn, LIST or BREAK */
+    uint64_t sent_ns;  /* validity counts from the send */
 };
 
 /* All pointers are borrowed until submit() returns. */
@@ -79,36 +78,39 @@ struct hf__request {
     struct hf__ticket ticket;
     const char *name;
     size_t name_bytes;
-    const uint8_t *token; /* HF__TOKEN_BYTES random bytes, never used again                      */
-    int mode;             /* enum hf_mode                                                        */
-    bool queueing;        /* false: try once, and stand in no line                               */
-    bool blocking;        /* a thread will sleep on the reply's wake word                        */
-    bool ends;            /* the lease is the whole turn (fixed lease, maximal hold): the store    *
-                           * ends it though its owner lives                                      */
-    bool shorten;         /* RENEW: also when this moves the end in                               */
+    const uint8_t *token; /* HF__TOKEN_BYTES random bytes, never used again */
+    int mode;             /* enum hf_mode */
+    bool queueing;        /* false: try once, and stand in no line */
+    bool blocking;        /* a thread will sleep on the reply's wake word */
+    /* The lease is the whole turn (fixed lease, maximal hold): the store ends it though its owner
+     * lives. */
+    bool ends;
+    bool shorten; /* RENEW: also when this moves the end in */
     uint64_t lease_ns;
     uint64_t grace_ns;   /* how long a broken holder may take to leave before the next is let in */
     uint64_t fence;      /* BREAK: of the turn; RELEASE, RENEW, DOWNGRADE: of the own grant, or 0 */
-    const char *purpose; /* CLAIM                                                                */
-    const char *glob;    /* LIST                                                                 */
-    uint64_t deadline_ns; /* unanswered by then: the reply is UNKNOWN (or FAILED if never sent)   */
-    uint64_t *prompt; /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way. submit() *
-                       * answers 1 if it is done, with the fence of a CLAIM here; otherwise it    *
-                       * changes nothing, answers <= 0, and no reply will come                   */
+    const char *purpose; /* CLAIM */
+    const char *glob;    /* LIST */
+    uint64_t deadline_ns; /* unanswered by then: the reply is UNKNOWN (or FAILED if never sent) */
+    /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way. submit() answers 1 if it is
+     * done, with the fence of a CLAIM here; otherwise it changes nothing, answers <= 0, and no
+     * reply will come. */
+    uint64_t *prompt;
 };
 
 enum hf__reply_kind {
-    HF__REPLY_GRANTED, /* `token` holds the lock (CLAIM, INSPECT, RENEW, DOWNGRADE; or news)        */
-    HF__REPLY_QUEUED,  /* `token` stands in line                                                  */
-    HF__REPLY_REFUSED, /* another holds it, and `token` is not in line                            */
-    HF__REPLY_CHANGED, /* news: it is worth to inspect again                                      */
-    HF__REPLY_CROWDED, /* news for a holder: others wait now                                      */
-    HF__REPLY_GONE,   /* `token` is not there: never was, left, expired, or was broken; the answer *
-                        * to a RELEASE that found it or not is in `released`                      */
-    HF__REPLY_DONE,   /* BREAK: it was taken away; LIST: that was all                            */
-    HF__REPLY_ENTRY,  /* LIST: one holder or waiter; more follow                                 */
-    HF__REPLY_FAILED, /* certainly not applied                                                   */
-    HF__REPLY_UNKNOWN, /* perhaps applied: no answer came                                         */
+    HF__REPLY_GRANTED, /* `token` holds the lock (CLAIM, INSPECT, RENEW, DOWNGRADE; or news) */
+    HF__REPLY_QUEUED,  /* `token` stands in line */
+    HF__REPLY_REFUSED, /* another holds it, and `token` is not in line */
+    HF__REPLY_CHANGED, /* news: it is worth to inspect again */
+    HF__REPLY_CROWDED, /* news for a holder: others wait now */
+    /* `token` is not there: never was, left, expired, or was broken; the answer to a RELEASE that
+     * found it or not is in `released`. */
+    HF__REPLY_GONE,
+    HF__REPLY_DONE,    /* BREAK: it was taken away; LIST: that was all */
+    HF__REPLY_ENTRY,   /* LIST: one holder or waiter; more follow */
+    HF__REPLY_FAILED,  /* certainly not applied */
+    HF__REPLY_UNKNOWN, /* perhaps applied: no answer came */
 };
 #define HF__REPLY_KINDS 10
 
@@ -123,31 +125,32 @@ struct hf__holder {
 /* What a reply points at lives until the next advance() on this connection. */
 struct hf__reply {
     enum hf__reply_kind kind;
-    struct hf__ticket ticket; /* of the request that this answers                                 */
-    /* GRANTED: n x 256, or the whole number where nothing is handed on. QUEUED: the greatest given out
-     * so far, so that news of an older grant is known to have been overtaken by this answer (0: news
-     * and answers never overtake each other here). */
+    struct hf__ticket ticket; /* of the request that this answers */
+    /* GRANTED: n x 256, or the whole number where nothing is handed on. QUEUED: the greatest
+     * given out so far, so that news of an older grant is known to have been overtaken by this
+     * answer (0: news and answers never overtake each other here). */
     uint64_t fence;
-    uint32_t ahead;        /* QUEUED, REFUSED: how many, or HF__AHEAD_UNKNOWN                  */
-    bool low;              /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not *
-                                * above this store's counter, which is in `fence`                 */
-    bool others_wait;      /* GRANTED: somebody stands in line behind                          */
-    bool released;         /* GONE after RELEASE: it was there, held or waiting, until now     */
-    bool appointed;        /* GRANTED as news: made owner by somebody else's release; validity *
-                                * counts from `ticket.sent_ns` (the last answered refresh) and     *
-                                * lasts `lease_ns`                                                */
-    uint64_t lease_ns;     /* GRANTED: as the store gave it; 0: as asked                       */
-    int status;            /* FAILED and UNKNOWN: HF_E*; the text is in conn->error            */
-    const char *cause;     /* GONE while held: static text, "broken" "expired" ...             */
-    struct hf__wake *wake; /* QUEUED: rings when advance() would find news; NULL: none         */
-    const struct hf__holder *holder; /* QUEUED, REFUSED; NULL: unknown                           */
-    const struct hf_holding *entry;  /* ENTRY                                                     */
+    uint32_t ahead; /* QUEUED, REFUSED: how many, or HF__AHEAD_UNKNOWN */
+    /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not above this store's
+     * counter, which is in `fence`. */
+    bool low;
+    bool others_wait; /* GRANTED: somebody stands in line behind */
+    bool released;    /* GONE after RELEASE: it was there, held or waiting, until now */
+    /* GRANTED as news: made owner by somebody else's release; validity counts from
+     * `ticket.sent_ns` (the last answered refresh) and lasts `lease_ns`. */
+    bool appointed;
+    uint64_t lease_ns;               /* GRANTED: as the store gave it; 0: as asked */
+    int status;                      /* FAILED and UNKNOWN: HF_E*; the text is in conn->error */
+    const char *cause;               /* GONE while held: static text, "broken" "expired" ... */
+    struct hf__wake *wake;           /* QUEUED: rings when advance() would find news; NULL: none */
+    const struct hf__holder *holder; /* QUEUED, REFUSED; NULL: unknown */
+    const struct hf_holding *entry;  /* ENTRY */
 };
 
 enum hf__conn_state {
-    HF__CONN_CONNECTING, /* requests are taken, and wait                                          */
+    HF__CONN_CONNECTING, /* requests are taken, and wait */
     HF__CONN_UP,
-    HF__CONN_DOWN, /* every request has been answered; open() starts anew                          */
+    HF__CONN_DOWN, /* every request has been answered; open() starts anew */
 };
 
 /* An open connection. An engine's own struct starts with this one. */
@@ -156,46 +159,47 @@ struct hf__conn {
     const struct hf__recipe *recipe;
     const struct hf__env *env;
     enum hf__conn_state state;
-    uint32_t promises; /* of the live store; meaningful once UP                         */
-    uint64_t rescued;  /* hand-overs that a safety-net timer had to find                 */
-    char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name               */
+    uint32_t promises;           /* of the live store; meaningful once UP */
+    uint64_t rescued;            /* hand-overs that a safety-net timer had to find */
+    char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name */
 };
 
 /* What a client asked for that every connection of it must know. */
 struct hf__conn_options {
     const struct hf__url *url;
-    size_t server;       /* index into url->servers; 0 for engines that use them all              */
-    const char *purpose; /* the client's default                                                  */
-    uint64_t lease_ns;   /* the client's default                                                  */
+    size_t server;       /* index into url->servers; 0 for engines that use them all */
+    const char *purpose; /* the client's default */
+    uint64_t lease_ns;   /* the client's default */
     uint64_t now_ns;
-    bool caller_driven; /* nobody but the caller's steps will call advance()                     */
+    bool caller_driven; /* nobody but the caller's steps will call advance() */
 };
 
 struct hf__engine {
-    const char *name;               /* "redis": in traces, tests, `holdfast engines`      */
-    const char *const *url_schemes; /* { "redis", "rediss", NULL }                       */
-    const struct hf__recipe *const
-        *recipes;     /* the default first; NULL ends                       */
-    size_t conn_size; /* the core allocates it, zeroed                      */
+    const char *name;                        /* "redis": in traces, tests, `holdfast engines` */
+    const char *const *url_schemes;          /* { "redis", "rediss", NULL } */
+    const struct hf__recipe *const *recipes; /* the default first; NULL ends */
+    size_t conn_size;                        /* the core allocates it, zeroed */
 
     /* Start to connect; returns before the connection is up (which may be at once). < 0 is final:
      * the URL or the machine forbids it. May be called again on a conn that is DOWN. */
     int (*open)(struct hf__conn *conn, const struct hf__conn_options *options);
 
-    /* Let go of everything, also after an open() that failed halfway. Accepts a conn never opened. */
+    /* Let go of everything, also after an open() that failed halfway. Accepts a conn never
+     * opened. */
     void (*close)(struct hf__conn *conn);
 
-    /* Take one request. An accepted request (HF_OK) is answered exactly once (LIST: any number of
-     * ENTRY, then DONE), perhaps much later, perhaps at the next advance(); one refused here (< 0) is
-     * not answered at all. Requests submitted between two calls of advance() may travel together. */
+    /* Take one request. An accepted request (HF_OK) is answered exactly once (LIST: any number
+     * of ENTRY, then DONE), perhaps much later, perhaps at the next advance(); one refused here
+     * (< 0) is not answered at all. Requests submitted between two calls of advance() may travel
+     * together. */
     int (*submit)(struct hf__conn *conn, const struct hf__request *request);
 
     /* Say what to wait for. Called right before the wait, after advance() had nothing left. */
     void (*pollset)(struct hf__conn *conn, struct hf__pollset *set);
 
-    /* Do what I/O can be done now. Returns 1 with a reply, 0 when there is none left, < 0 when the
-     * connection has died and all its requests are answered (its state is DOWN). Must be called until
-     * it returns 0. */
+    /* Do what I/O can be done now. Returns 1 with a reply, 0 when there is none left, < 0 when
+     * the connection has died and all its requests are answered (its state is DOWN). Must be
+     * called until it returns 0. */
     int (*advance)(struct hf__conn *conn, uint64_t now_ns, struct hf__reply *out_reply);
 
     /* In a fork of the client's process: keep the turns of the client from ending with the process

@@ -1,10 +1,10 @@
 /* pattern.c: given what we were doing and what the store answered, what comes next?
  *
  * One table per pattern, a row per phase, a column per reply. The happy path runs down the first
- * columns: GRANTED while asking is HOLD, QUEUED is WAIT, GONE while leaving is LEFT. What can go wrong
- * stands to the right: FAILED (certainly not applied) and UNKNOWN (perhaps applied) both ask again as
- * the same claim, which every store treats as the same question; the difference is what the caller is
- * told if there is no time left, and that is the core's business.
+ * columns: GRANTED while asking is HOLD, QUEUED is WAIT, GONE while leaving is LEFT. What can go
+ * wrong stands to the right: FAILED (certainly not applied) and UNKNOWN (perhaps applied) both
+ * ask again as the same claim, which every store treats as the same question; the difference is
+ * what the caller is told if there is no time left, and that is the core's business.
  *
  * Pure: no clock, no I/O, no allocation. */
 #include "pattern/pattern.h"
@@ -43,8 +43,9 @@ static const enum hf__move connection[HF__PHASES][HF__REPLY_KINDS] = {
     [HF__PHASE_LEAVING] = { M(AGAIN), M(AGAIN),   M(LEFT),    M(NONE),    M(NONE),   M(LEFT),   M(NONE),  M(NONE),  M(AGAIN),  M(AGAIN) },
 };
 
-/* The replies here are verdicts over many stores. A claim without a majority must not stay anywhere,
- * or two such claims would keep each other out for ever: it is undone, and another tries later. */
+/* The replies here are verdicts over many stores. A claim without a majority must not stay
+ * anywhere, or two such claims would keep each other out for ever: it is undone, and another
+ * tries later. */
 static const enum hf__move quorum[HF__PHASES][HF__REPLY_KINDS] = {
     [HF__PHASE_ASKING]  = { M(HOLD),  M(REPOSE),  M(REPOSE),  M(ASK),     M(NONE),   M(REPOSE), M(NONE),  M(NONE),  M(REPOSE), M(REPOSE) },
     [HF__PHASE_WAITING] = { M(NONE),  M(NONE),    M(NONE),    M(ASK),     M(NONE),   M(NONE),   M(NONE),  M(NONE),  M(NONE),   M(NONE) },

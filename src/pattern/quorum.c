@@ -1,10 +1,10 @@
 /* quorum.c: what do N independent stores say together?
  *
- * A claim is granted when a majority has both locked and accepted the proposed fence: two majorities
- * share a store, and a store accepts only rising fences, so fences are unique and rise (models/ has
- * the proof). Enough locks but too few acceptances: the fence was too low; propose one above the
- * greatest counter told, to the same locks. A verdict is given as early as it is certain: at the
- * majority, or when a majority can no longer come about.
+ * A claim is granted when a majority has both locked and accepted the proposed fence: two
+ * majorities share a store, and a store accepts only rising fences, so fences are unique and
+ * rise (models/ has the proof). Enough locks but too few acceptances: the fence was too low;
+ * propose one above the greatest counter told, to the same locks. A verdict is given as early as
+ * it is certain: at the majority, or when a majority can no longer come about.
  *
  * UNKNOWN counts as "perhaps": it never helps a majority, and it keeps FAILED from being said.
  *

@@ -2,8 +2,9 @@
  *
  * The list is in list.h; each case is executed as a process of its own (this program, again), so
  * that a crash, a hang or a leak is the failure of that case alone. Several run at a time, each
- * with names of its own in the same store, or without --url in a store of its own. A line is printed for each: passed, refused with the
- * documented code, or FAILED with all that the case said.
+ * with names of its own in the same store, or without --url in a store of its own. A line is
+ * printed for each: passed, refused with the documented code, or FAILED with all that the case
+ * said.
  *
  * A case that does not end within the limit is killed with everything it started, by its process
  * group. The exit status of a case: 0 passed, REFUSED_BASE + n refused with HF_E... = -n. */

@@ -1,8 +1,8 @@
 /* scene.c: where a fault case plays: processes that come and go, and one log of what they did.
  *
  * The director forks actors, kills, stops and continues them, and in the end reads the log. It
- * writes a kill down before it sends it: until then the actor certainly lived. What an actor does is
- * written down by itself, with the clock read on the safe side (history.h).
+ * writes a kill down before it sends it: until then the actor certainly lived. What an actor
+ * does is written down by itself, with the clock read on the safe side (history.h).
  *
  * An actor that fails a CHECK exits with 1, and scene_leave fails the case. The director dies by
  * a failed CHECK too; actors then go with it (PR_SET_PDEATHSIG). */

@@ -1,8 +1,8 @@
 /* history.c: did what happened keep the promises of a lock?
  *
- * The records of an attempt become one stay: asked, perhaps queued, granted, believed until. Sorted
- * by fence, one sweep over the stays of a lock finds every violation, because each condition on a
- * pair asks only for the greatest time among those with lower fences:
+ * The records of an attempt become one stay: asked, perhaps queued, granted, believed until.
+ * Sorted by fence, one sweep over the stays of a lock finds every violation, because each
+ * condition on a pair asks only for the greatest time among those with lower fences:
  *
  *   exclusion  a stay ends before any conflicting one with a greater fence was granted
  *   order      nobody who asked after another had been granted has a lower fence than it
@@ -11,9 +11,10 @@
  * All times are read on the safe side (history.h), so a violation that is found is one.
  *
  * What can go wrong: a process dies between two records, even inside one. A record that was not
- * finished does not exist; a stay without an end lasts, if its process was killed, until the kill
- * was decided (it cannot have begun to release before), else until it was last seen valid. A log
- * that overflowed, or that contradicts itself, is a violation: silence must not look like success. */
+ * finished does not exist; a stay without an end lasts, if its process was killed, until the
+ * kill was decided (it cannot have begun to release before), else until it was last seen valid.
+ * A log that overflowed, or that contradicts itself, is a violation: silence must not look like
+ * success. */
 #include "history.h"
 
 #include <assert.h>
