@@ -7,10 +7,10 @@
  * at LINE_BYTES, and its control bytes become question marks: it may hold a lock's name, and names
  * are anybody's bytes.
  *
- * What can go wrong: no memory is HF_ENOMEM, a kernel without random numbers is HF_ESYSTEM, both at
- * init. The first block is drawn there, so a later refusal would be a broken kernel: then we stop,
- * for an id that repeats is two holders. A fork would repeat the block: the child makes an env of
- * its own. */
+ * What can go wrong: no memory is HF_ENOMEM, a kernel without random numbers is HF_ESYSTEM, both
+ * at init. The first block is drawn there, so a later refusal would be a broken kernel: then we
+ * stop, for an id that repeats is two holders. A fork would repeat the block: the child makes an
+ * env of its own. */
 #include "base/env.h"
 
 #include <assert.h>

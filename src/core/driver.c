@@ -6,8 +6,8 @@
  * that decides becomes the reply (pattern/quorum.c). A RELEASE is repeated to the stores that have
  * not confirmed it (ballot.stragglers), until the core gives up.
  *
- * What can go wrong: open() fails for good (a bad URL, no right): the status and text are kept, and
- * every submit answers with them, until a later open succeeds. */
+ * What can go wrong: open() fails for good (a bad URL, no right): the status and text are kept,
+ * and every submit answers with them, until a later open succeeds. */
 #include "core/driver.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* hear.c: what does an answer mean to the turn that asked?
  *
- * The pattern says which move follows; here each move is made: a win is believed if enough of it is
- * left by our own clock, a renewal moves the end of validity out, a doubt is tried again until that
- * end, a loss is told at once, a departure is repeated until it is confirmed.
+ * The pattern says which move follows; here each move is made: a win is believed if enough of it
+ * is left by our own clock, a renewal moves the end of validity out, a doubt is tried again
+ * until that end, a loss is told at once, a departure is repeated until it is confirmed.
  *
  * What can go wrong: an answer to a question that was overtaken by another (its round has passed)
  * is not heard at all; a fence that does not rise, or a promise that the store does not keep,

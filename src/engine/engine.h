@@ -1,8 +1,8 @@
 /* engine.h: what the core may ask of a store, and what the store may answer.
  *
- * An engine turns requests into bytes and bytes into replies. It decides nothing about locks: which
- * question comes next is the pattern's business, and what the answer means to the caller is the
- * core's.
+ * An engine turns requests into bytes and bytes into replies. It decides nothing about locks:
+ * which question comes next is the pattern's business, and what the answer means to the caller
+ * is the core's.
  *
  * Calls go down, values come up. An engine calls nothing above it, never blocks, never sleeps,
  * never reads a clock and never starts a thread; the only time it sees is the `now_ns` that it is
@@ -29,23 +29,21 @@
 
 /* How locks are built from the requests below; the code is in pattern/. */
 enum hf__pattern_kind {
-    HF__PATTERN_LEASE,      /* a record with an owner and an end; who is refused asks again      */
-    HF__PATTERN_QUEUE,      /* whoever asks gets a place; the one at the front holds              */
-    HF__PATTERN_CONNECTION, /* the store answers a CLAIM when it is granted; dies with the conn   */
-    HF__PATTERN_QUORUM,     /* a majority of independent stores                                   */
+    HF__PATTERN_LEASE,      /* a record with an owner and an end; who is refused asks again */
+    HF__PATTERN_QUEUE,      /* whoever asks gets a place; the one at the front holds */
+    HF__PATTERN_CONNECTION, /* the store answers a CLAIM when it is granted; dies with the conn */
+    HF__PATTERN_QUORUM,     /* a majority of independent stores */
 };
 
 /* One way to make a lock on an engine, by the name that users choose. */
 struct hf__recipe {
     const char *name;
-    const char
-        *url_forms;      /* "redis://host:port/db rediss://..."                                  */
-    const char *summary; /* one sentence                                                         */
-    const char *caveat;  /* "" or what it does not promise                                       */
-    const char *schema;  /* the SQL that it needs, or ""                                         */
+    const char *url_forms; /* "redis://host:port/db rediss://..." */
+    const char *summary;   /* one sentence */
+    const char *caveat;    /* "" or what it does not promise */
+    const char *schema;    /* the SQL that it needs, or "" */
     enum hf__pattern_kind pattern;
-    uint32_t
-        promises; /* HF_PROMISE_*, at best; conn->promises are the live ones                  */
+    uint32_t promises; /* HF_PROMISE_*, at best; conn->promises are the live ones */
     bool is_default;
     bool is_legacy;
     bool hands_on;       /* claims of one client queue locally and hand the turn on */
@@ -56,23 +54,23 @@ struct hf__recipe {
 };
 
 enum hf__request_kind {
-    HF__REQUEST_NONE,      /* no request: the ticket of news that nobody asked for             */
-    HF__REQUEST_CLAIM,     /* enter the contest for `name` as `token`; repeated: where is it?  */
-    HF__REQUEST_INSPECT,   /* where does `token` stand? (waiting: also keeps its place alive)  */
-    HF__REQUEST_RENEW,     /* move the end of the lease out; `shorten` allows in               */
-    HF__REQUEST_RELEASE,   /* leave, holding or waiting; harmless when repeated                */
-    HF__REQUEST_DOWNGRADE, /* exclusive becomes shared, in one step                            */
-    HF__REQUEST_BREAK,     /* take the lock away from the turn with this fence, and no other   */
-    HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob`               */
+    HF__REQUEST_NONE,      /* no request: the ticket of news that nobody asked for */
+    HF__REQUEST_CLAIM,     /* enter the contest for `name` as `token`; repeated: where is it? */
+    HF__REQUEST_INSPECT,   /* where does `token` stand? (waiting: also keeps its place alive) */
+    HF__REQUEST_RENEW,     /* move the end of the lease out; `shorten` allows in */
+    HF__REQUEST_RELEASE,   /* leave, holding or waiting; harmless when repeated */
+    HF__REQUEST_DOWNGRADE, /* exclusive becomes shared, in one step */
+    HF__REQUEST_BREAK,     /* take the lock away from the turn with this fence, and no other */
+    HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob` */
 };
 
 /* Who asked what, and when. The engine copies it into the reply untouched, so that a late answer is
  * never taken for the answer to another question. */
 struct hf__ticket {
     enum hf__request_kind kind;
-    uint32_t round;    /* how many questions this claim has asked           */
-    uint64_t claim_id; /* the core's number for the turn, LIST or BREAK     */
-    uint64_t sent_ns;  /* validity counts from the send                     */
+    uint32_t round;    /* how many questions this claim has asked */
+    uint64_t claim_id; /* the core's number for the turn, LIST or BREAK */
+    uint64_t sent_ns;  /* validity counts from the send */
 };
 
 /* All pointers are borrowed until submit() returns. */
@@ -80,22 +78,24 @@ struct hf__request {
     struct hf__ticket ticket;
     const char *name;
     size_t name_bytes;
-    const uint8_t *token; /* HF__TOKEN_BYTES random bytes, never used again                      */
-    int mode;             /* enum hf_mode                                                        */
-    bool queueing;        /* false: try once, and stand in no line                               */
-    bool blocking;        /* a thread will sleep on the reply's wake word                        */
-    bool ends;            /* the lease is the whole turn (fixed lease, maximal hold): the store    *
-                           * ends it though its owner lives                                      */
-    bool shorten;         /* RENEW: also when this moves the end in                               */
+    const uint8_t *token; /* HF__TOKEN_BYTES random bytes, never used again */
+    int mode;             /* enum hf_mode */
+    bool queueing;        /* false: try once, and stand in no line */
+    bool blocking;        /* a thread will sleep on the reply's wake word */
+    /* The lease is the whole turn (fixed lease, maximal hold): the store ends it though its owner
+     * lives. */
+    bool ends;
+    bool shorten; /* RENEW: also when this moves the end in */
     uint64_t lease_ns;
     uint64_t grace_ns;   /* how long a broken holder may take to leave before the next is let in */
     uint64_t fence;      /* BREAK: of the turn; RELEASE, RENEW, DOWNGRADE: of the own grant, or 0 */
-    const char *purpose; /* CLAIM                                                                */
-    const char *glob;    /* LIST                                                                 */
-    uint64_t deadline_ns; /* unanswered by then: the reply is UNKNOWN (or FAILED if never sent)   */
-    uint64_t *prompt; /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way. submit() *
-                       * answers 1 if it is done, with the fence of a CLAIM here; otherwise it    *
-                       * changes nothing, answers <= 0, and no reply will come                   */
+    const char *purpose; /* CLAIM */
+    const char *glob;    /* LIST */
+    uint64_t deadline_ns; /* unanswered by then: the reply is UNKNOWN (or FAILED if never sent) */
+    /* CLAIM, RELEASE of a recipe that is at hand; NULL: the usual way. submit() answers 1 if it is
+     * done, with the fence of a CLAIM here; otherwise it changes nothing, answers <= 0, and no
+     * reply will come. */
+    uint64_t *prompt;
 };
 
 enum hf__reply_kind {
@@ -146,7 +146,7 @@ struct hf__reply {
 };
 
 enum hf__conn_state {
-    HF__CONN_CONNECTING, /* requests are taken, and wait                                          */
+    HF__CONN_CONNECTING, /* requests are taken, and wait */
     HF__CONN_UP,
     HF__CONN_DOWN, /* every request has been answered; open() starts anew */
 };
@@ -157,27 +157,26 @@ struct hf__conn {
     const struct hf__recipe *recipe;
     const struct hf__env *env;
     enum hf__conn_state state;
-    uint32_t promises; /* of the live store; meaningful once UP                         */
-    uint64_t rescued;  /* hand-overs that a safety-net timer had to find                 */
-    char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name               */
+    uint32_t promises;           /* of the live store; meaningful once UP */
+    uint64_t rescued;            /* hand-overs that a safety-net timer had to find */
+    char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name */
 };
 
 /* What a client asked for that every connection of it must know. */
 struct hf__conn_options {
     const struct hf__url *url;
-    size_t server;       /* index into url->servers; 0 for engines that use them all              */
-    const char *purpose; /* the client's default                                                  */
-    uint64_t lease_ns;   /* the client's default                                                  */
+    size_t server;       /* index into url->servers; 0 for engines that use them all */
+    const char *purpose; /* the client's default */
+    uint64_t lease_ns;   /* the client's default */
     uint64_t now_ns;
-    bool caller_driven; /* nobody but the caller's steps will call advance()                     */
+    bool caller_driven; /* nobody but the caller's steps will call advance() */
 };
 
 struct hf__engine {
-    const char *name;               /* "redis": in traces, tests, `holdfast engines`      */
-    const char *const *url_schemes; /* { "redis", "rediss", NULL }                       */
-    const struct hf__recipe *const
-        *recipes;     /* the default first; NULL ends                       */
-    size_t conn_size; /* the core allocates it, zeroed                      */
+    const char *name;                        /* "redis": in traces, tests, `holdfast engines` */
+    const char *const *url_schemes;          /* { "redis", "rediss", NULL } */
+    const struct hf__recipe *const *recipes; /* the default first; NULL ends */
+    size_t conn_size;                        /* the core allocates it, zeroed */
 
     /* Start to connect; returns before the connection is up (which may be at once). < 0 is final:
      * the URL or the machine forbids it. May be called again on a conn that is DOWN. */

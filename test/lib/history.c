@@ -1,8 +1,8 @@
 /* history.c: did what happened keep the promises of a lock?
  *
- * The records of an attempt become one stay: asked, perhaps queued, granted, believed until. Sorted
- * by fence, one sweep over the stays of a lock finds every violation, because each condition on a
- * pair asks only for the greatest time among those with lower fences:
+ * The records of an attempt become one stay: asked, perhaps queued, granted, believed until.
+ * Sorted by fence, one sweep over the stays of a lock finds every violation, because each
+ * condition on a pair asks only for the greatest time among those with lower fences:
  *
  *   exclusion  a stay ends before any conflicting one with a greater fence was granted
  *   order      nobody who asked after another had been granted has a lower fence than it

@@ -100,6 +100,8 @@ def functions(text):
 
 def signature_start(lines, brace):
     first = brace
-    while first > 0 and lines[first - 1].strip() and not re.search(r"[;}]\s*$|^#", lines[first - 1]):
+    while first > 0 and re.search(r"\S", lines[first - 1]):
+        if re.search(r"[;}]\s*$|^#", lines[first - 1]):
+            break
         first -= 1
     return first

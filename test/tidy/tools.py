@@ -574,6 +574,6 @@ class Cppcheck(Check):
                                        "    return a[2];\n}\n")])
 
 
-CHECKS = [Symbols, Soname, Namespace, Globals, CommandSymbols, Abi, Constants, Header, Format, Manual,
-          ManualComplete, Version, Scripts, Python, Executable, Install,
-          Runner, ClangBuild, ClangTidy, Cppcheck]
+CHECKS = [Symbols, Soname, Namespace, Globals, CommandSymbols, Abi, Constants, Header, Format,
+          Manual, ManualComplete, Version, Scripts, Python, Executable, Install, Runner,
+          ClangBuild, ClangTidy, Cppcheck]
