@@ -18,7 +18,7 @@
 #include "dice.h"
 #include "world.h"
 
-#define DAMAGES 10000u
+#define DAMAGES    10000u
 #define PATIENCE_S 60
 
 enum outcome { CLEAN, REPORTED, FALSE_GRANT, ODD_ERROR, CRASHED, HUNG };
@@ -166,7 +166,8 @@ static enum outcome try_held(struct mate *mate, struct scene *scene, const char 
     if (reply.kind != HF__REPLY_REFUSED)
         outcome = judge_error(scene, reply.status, mate->conn->error);
     reply = mate_claim(mate, name, NULL, &stub);
-    if (reply.kind == HF__REPLY_GRANTED || mate_hears_within(mate, &stub, HF__REPLY_GRANTED, NULL, 0))
+    if (reply.kind == HF__REPLY_GRANTED ||
+        mate_hears_within(mate, &stub, HF__REPLY_GRANTED, NULL, 0))
         return FALSE_GRANT;
     if (reply.kind != HF__REPLY_QUEUED)
         return worse(outcome, judge_error(scene, reply.status, mate->conn->error));
@@ -268,8 +269,8 @@ static void remove_strangers(const struct world *world)
 
 TEST(damage, garbage_is_never_a_grant)
 {
-    static const char *const words[] = { "clean", "reported", "FALSE GRANT", "odd error",
-                                         "CRASHED", "HUNG" };
+    static const char *const words[] = { "clean",     "reported", "FALSE GRANT",
+                                         "odd error", "CRASHED",  "HUNG" };
     const char *asked = getenv("EMBEDDED_DAMAGES");
     const char *asked_seed = getenv("EMBEDDED_SEED");
     uint32_t damages = asked ? (uint32_t)atoi(asked) : DAMAGES;
@@ -294,7 +295,7 @@ TEST(damage, garbage_is_never_a_grant)
         outcome = WIFEXITED(status) && WEXITSTATUS(status) <= ODD_ERROR
                       ? (enum outcome)WEXITSTATUS(status)
                   : WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? HUNG
-                                                                      : CRASHED;
+                                                                       : CRASHED;
         if (outcome > REPORTED && scene->counts[outcome] < 5)
             printf("seed %u: %s %s\n", 1000 + i, words[outcome], scene->texts[outcome]);
         scene->counts[outcome]++;

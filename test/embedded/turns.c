@@ -415,9 +415,9 @@ TEST(turns, the_list_shows_holders_and_waiters_in_order)
 /* Bytes are bytes: none of these names is another one. */
 TEST(turns, names_are_any_bytes_and_distinct)
 {
-    static const char *const names[] = { "a", "A", "a ", " a", "a/b", "a//b", "..", ".",
-                                         "a\n", "a\x01", "\xff", "\xff\xfe", "caf\xc3\xa9",
-                                         "cafe\xcc\x81" };
+    static const char *const names[] = { "a",    "A",        "a ",          " a",          "a/b",
+                                         "a//b", "..",       ".",           "a\n",         "a\x01",
+                                         "\xff", "\xff\xfe", "caf\xc3\xa9", "cafe\xcc\x81" };
     enum { COUNT = sizeof(names) / sizeof(*names) };
     struct room room;
     struct stub stubs[COUNT];
