@@ -53,18 +53,25 @@ size_t world_files(const struct world *world, const char *prefix)
     return count;
 }
 
-void world_end(struct world *world)
+void world_remove(const struct world *world, const char *prefix)
 {
     DIR *directory = opendir(world->directory);
     struct dirent *entry;
     char path[512];
 
     while (directory && (entry = readdir(directory))) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+            continue;
         (void)snprintf(path, sizeof(path), "%s/%s", world->directory, entry->d_name);
         (void)unlink(path);
     }
     if (directory)
         closedir(directory);
+}
+
+void world_end(struct world *world)
+{
+    world_remove(world, "");
     (void)rmdir(world->directory);
     hf__env_done(&world->env);
 }

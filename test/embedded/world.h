@@ -79,6 +79,9 @@ void world_end(struct world *world);
 /* The files in it whose names begin so. */
 size_t world_files(const struct world *world, const char *prefix);
 
+/* Removes the files whose names begin so. */
+void world_remove(const struct world *world, const char *prefix);
+
 /* open() alone: its status; the text is in mate->conn->error. */
 int mate_open(struct mate *mate, struct world *world, const char *purpose);
 void mate_close(struct mate *mate);

@@ -394,7 +394,9 @@ struct hf__session_cell *hf__session_cell(const struct hf__embedded *conn, uint3
 int hf__session_name(const struct hf__embedded *conn, uint32_t owner, const char *suffix,
                      char out_name[64]);
 int hf__session_stand_by(const struct hf__embedded *conn, char error[HF__ERROR_BYTES]);
-/* Whose sign of life this file is, in a directory without a table: 0: nobody's, or no such file. */
+/* Is this the name of a session's file, and of which session? */
+bool hf__session_parse(const char *name, uint32_t *out_owner);
+/* Whose sign of life this file is, whatever the table says; 0: nobody's. */
 int64_t hf__session_file_lives(struct hf__embedded *conn, const char *name);
 int64_t hf__session_pid(const struct hf__embedded *conn, uint32_t owner); /* 0: unknown */
 void hf__session_describe(const struct hf__embedded *conn, uint32_t owner,

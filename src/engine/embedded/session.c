@@ -199,23 +199,46 @@ static int64_t ask_lock(struct hf__embedded *conn, const char *name)
     return lock.l_pid > 0 ? lock.l_pid : -1;
 }
 
-int64_t hf__session_file_lives(struct hf__embedded *conn, const char *name)
+/* Exactly what write_name writes, with either suffix. */
+static bool parse_name(const char *name, uint32_t *out_owner, uint64_t *out_identity)
 {
     unsigned slot;
     unsigned generation;
     unsigned long long identity;
-    char expected[64];
+    char bell[64];
+    char life[64];
+
+    if (sscanf(name, "s.%u.%u.%16llx", &slot, &generation, &identity) != 3 || slot == 0 ||
+        slot > HF__SESSIONS_MAX || generation > 0xffff)
+        return false;
+    *out_owner = HF__OWNER(slot, generation);
+    *out_identity = identity;
+    (void)write_name(*out_owner, identity, "", bell);
+    (void)write_name(*out_owner, identity, LIFE, life);
+    return strcmp(name, bell) == 0 || strcmp(name, life) == 0;
+}
+
+bool hf__session_parse(const char *name, uint32_t *out_owner)
+{
+    uint64_t identity;
+
+    return parse_name(name, out_owner, &identity);
+}
+
+int64_t hf__session_file_lives(struct hf__embedded *conn, const char *name)
+{
+    char life[64];
+    uint64_t identity;
+    uint32_t owner;
     int64_t pid;
 
-    if (sscanf(name, "s.%u.%u.%16llx", &slot, &generation, &identity) != 3)
-        return 0;
-    (void)write_name(HF__OWNER(slot, generation), identity, LIFE, expected);
-    if (strcmp(name, expected) != 0)
+    if (!parse_name(name, &owner, &identity))
         return 0;
     if (identity == make_identity())
         return getpid();
-    pid = ask_lock(conn, name);
-    return pid == -2 ? 0 : pid;
+    (void)write_name(owner, identity, LIFE, life);
+    pid = ask_lock(conn, life);
+    return pid == -2 && errno == ENOENT ? 0 : pid;
 }
 
 /* --- opening --- */

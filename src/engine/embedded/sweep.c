@@ -314,19 +314,18 @@ void hf__sweep_self(struct hf__embedded *conn)
 
 /* --- files --- */
 
-/* Of a session that is in the table, or to be. */
+/* Of a session that is in the table; or that shows a sign of life, whatever the table says. */
 static bool belongs(struct hf__embedded *conn, const char *name)
 {
-    unsigned slot;
-    unsigned generation;
     uint32_t owner;
+    uint32_t in_slot;
 
-    if (sscanf(name, "s.%u.%u.", &slot, &generation) != 2 || slot == 0 || slot > HF__SESSIONS_MAX ||
-        generation > 0xffff)
+    if (!hf__session_parse(name, &owner))
         return true; /* not a name of ours: not our business */
-    if (!hf__table_reaches(conn, HF__REGION_SESSIONS, slot))
-        return false;
-    return hf__session_owner(conn, slot, &owner) && owner == HF__OWNER(slot, generation);
+    if (hf__table_reaches(conn, HF__REGION_SESSIONS, HF__OWNER_SLOT(owner)) &&
+        hf__session_owner(conn, HF__OWNER_SLOT(owner), &in_slot) && in_slot == owner)
+        return true;
+    return hf__session_file_lives(conn, name) != 0;
 }
 
 void hf__sweep_files(struct hf__embedded *conn)
