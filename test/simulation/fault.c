@@ -92,6 +92,9 @@ void fault_draw(struct world *world, int kind)
     plan->news_grants = world_chance(world, 70);
     plan->wakes = world_chance(world, 60);
     plan->forgets_fences = world_chance(world, 50);
+    plan->hurries = engine_recipe(plan->kind)->hands_on && world_chance(world, 15);
+    if (plan->hurries)
+        plan->names = NAMES_MAX;
     for (size_t i = 0; i < plan->stores; i++)
         draw_clock(world, &world->stores[i].clock);
     for (int i = 0; i < plan->clients; i++)

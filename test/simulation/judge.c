@@ -429,6 +429,8 @@ void judge_release(struct client *client, struct user *user, int status)
                         client->index);
     if (status == HF_ELOST && !user->valid_before && !user->lost_cause)
         world_point(world, POINT_LOST_AT_RELEASE);
+    if (user->lost_cause && strcmp(user->lost_cause, HF__CAUSE_CLOSED) == 0)
+        world_point(world, POINT_LOST_CLOSED);
     if (status == HF_ELOST && user->valid_before && !taken_away(world, record) && !cut_off)
         judge_violation(world, user->name, "client %d: release says LOST, and nothing was",
                         client->index);
@@ -490,7 +492,7 @@ static void count_loss(struct world *world, const char *cause)
     } causes[] = {
         { HF__CAUSE_EXPIRED, POINT_LOST_EXPIRED }, { HF__CAUSE_MAX_HOLD, POINT_LOST_MAX_HOLD },
         { HF__CAUSE_GONE, POINT_LOST_GONE },       { "broken", POINT_LOST_BROKEN },
-        { "session ended", POINT_LOST_SESSION },   { HF__CAUSE_CLOSED, POINT_LOST_CLOSED },
+        { "session ended", POINT_LOST_SESSION },
     };
 
     for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
@@ -520,6 +522,15 @@ void judge_loss(struct client *client, struct user *user, const char *cause)
                         user->index);
 }
 
+static void note_event(struct world *world, struct user *user, const struct hf__note *note)
+{
+    int kind = hf__list_empty(&note->place) ? 0 : note->event.kind;
+
+    if (user->pending_event && kind && kind != user->pending_event)
+        world_point(world, POINT_EVENT_REPLACED);
+    user->pending_event = kind;
+}
+
 static void check_hold(struct client *client, struct user *user, uint64_t now_ns)
 {
     struct world *world = client->world;
@@ -528,6 +539,7 @@ static void check_hold(struct client *client, struct user *user, uint64_t now_ns
     bool valid = hf__hold_valid(hold, now_ns);
     bool pending = !hf__list_empty(&note->place) && note->event.kind == HF_EVENT_LOST;
 
+    note_event(world, user, note);
     if (user->lost && valid)
         judge_violation(world, user->name, "client %d user %d: LOST is not final", client->index,
                         user->index);

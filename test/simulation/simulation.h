@@ -396,6 +396,7 @@ struct plan {
     bool news_grants; /* the releaser's message says GRANTED; false: CHANGED */
     bool wakes;       /* lease: refused clients get news */
     bool forgets_fences;
+    bool hurries; /* now and then each client has a name of its own, and users in a hurry */
 };
 
 enum phase { PHASE_SAFETY, PHASE_HEALING, PHASE_DRAINING, PHASE_CLOSING };

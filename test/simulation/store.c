@@ -411,6 +411,12 @@ static void claim_quorum(struct world *world, struct store *store, const struct 
     struct entry *entry = find(world, shelf, question);
 
     if (!entry && shelf->count > 0) {
+        const struct record *record = record_get(world, question->token);
+
+        for (size_t i = 0; i < world->plan.stores; i++) {
+            if (record->granted[i])
+                world_point(world, POINT_QUORUM_SPLIT);
+        }
         answer_busy(world, question, shelf, (struct hf__reply){ .kind = HF__REPLY_REFUSED });
         return;
     }

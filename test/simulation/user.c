@@ -15,6 +15,12 @@ static bool can_share(const struct client *client)
     return (client->core->recipe->promises & HF_PROMISE_SHARED) != 0;
 }
 
+/* In some seeds there are moments in which each client works on a name of its own, without a pause. */
+static bool is_hurried(const struct world *world)
+{
+    return world->plan.hurries && world->now_ns % (13 * S) < 400 * MS;
+}
+
 void user_plan(struct client *client, struct user *user, uint64_t in_ns)
 {
     struct world *world = client->world;
@@ -29,7 +35,7 @@ void user_plan(struct client *client, struct user *user, uint64_t in_ns)
 static void rest(struct client *client, struct user *user)
 {
     struct world *world = client->world;
-    uint64_t think_ns = client->eager ? 3 * MS : world->plan.think_ns;
+    uint64_t think_ns = client->eager || is_hurried(world) ? 3 * MS : world->plan.think_ns;
 
     user->state = USER_IDLE;
     user_plan(client, user, world_between(world, 0, think_ns));
@@ -79,6 +85,16 @@ static void draw_terms(struct client *client, struct user *user, struct hf__term
     user->mode = terms->mode;
 }
 
+/* Nothing but the lock, on the client's own name: so that turns are handed on and on. */
+static void hurry(const struct client *client, struct user *user, struct hf__terms *terms)
+{
+    user->name = client->index % client->world->plan.names;
+    user->mode = terms->mode = HF_EXCLUSIVE;
+    user->fixed_lease = terms->fixed_lease = false;
+    terms->wait_ms = HF_FOREVER;
+    terms->grace_ns = 0;
+}
+
 static void begin_attempt(struct client *client, struct user *user, struct hf__terms *terms)
 {
     struct world *world = client->world;
@@ -97,6 +113,7 @@ static void begin_attempt(struct client *client, struct user *user, struct hf__t
 
     user->attempt = record_attempt(world, &attempt);
     user->granted_told = user->lost_told = false;
+    user->pending_event = 0;
     user->asked_ns = client_now(client);
     terms->user = (void *)(uintptr_t)(user->attempt + 1);
 }
@@ -109,6 +126,8 @@ static void start_claim(struct client *client, struct user *user)
 
     user->name = (int)world_between(world, 0, (uint64_t)world->plan.names - 1);
     draw_terms(client, user, &terms);
+    if (is_hurried(world))
+        hurry(client, user, &terms);
     begin_attempt(client, user, &terms);
     TRACE(world, user->name, "client %d user %d claims it%s, waits %lld ms, lease %llu ms%s%s",
           client->index, user->index, terms.mode == HF_SHARED ? " shared" : "",
@@ -147,6 +166,8 @@ static void cancel(struct client *client, struct user *user)
 
 static uint64_t draw_hold(struct world *world)
 {
+    if (is_hurried(world))
+        return world_between(world, 0, 2 * MS);
     if (world_chance(world, 15))
         return world_between(world, 0, MS);
     if (world_chance(world, 10))
@@ -323,12 +344,28 @@ static void look_at_asking(struct client *client, struct user *user)
 
 /* --- giving it back --- */
 
+/* Somebody of this client could have it next, if others had not been waiting. */
+static bool holds_back(struct client *client, const struct user *user)
+{
+    const struct hf__hold *hold = user->grants[0]->hold;
+    const struct record *record = record_get(client->world, user->token);
+    const struct hf_claim *next;
+
+    if (!engine_recipe(client->world->plan.kind)->hands_on || !record->crowded ||
+        hf__list_empty(&hold->name->waiting))
+        return false;
+    next = HF__LIST_ENTRY(hold->name->waiting.next, struct hf_claim, place);
+    return !next->turn && next->number >= record->crowded_number;
+}
+
 static void release_last(struct client *client, struct user *user)
 {
     struct world *world = client->world;
     struct hf_grant *grant = user->grants[0];
     uint64_t now_ns = client_now(client);
 
+    if (holds_back(client, user))
+        world_point(world, POINT_HAND_ON_CROWDED);
     user->valid_before = hf__hold_valid(grant->hold, now_ns);
     user->lost_cause = grant->hold->lost_cause;
     user->grant_count = 0;
@@ -550,6 +587,8 @@ static void hear_event(struct client *client, struct user *user, const struct hf
     struct world *world = client->world;
     bool first = user->grant_count > 0 ? user->grants[0] == event->grant : !user->leaver;
 
+    if (first)
+        user->pending_event = 0;
     if (event->kind == HF_EVENT_AT_RISK)
         world_point(world, POINT_AT_RISK);
     if (event->kind == HF_EVENT_SAFE)

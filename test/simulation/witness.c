@@ -26,6 +26,9 @@ void witness_question(struct client *client, const struct question *question)
     world_mix(world, question->ticket.claim_id ^ question->ticket.round);
     if (!turn)
         return;
+    if (question->ticket.kind == HF__REQUEST_RELEASE && world->plan.stores > 1 &&
+        (size_t)__builtin_popcount(turn->ballot.stragglers) < world->plan.stores)
+        world_point(world, POINT_QUORUM_STRAGGLER);
     record = record_get(world, question->token);
     record->client = client->index;
     record->name = question->name;
