@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "exit.h"
@@ -97,21 +98,33 @@ void signals_give_back(const struct signals *signals)
     sigprocmask(SIG_SETMASK, &signals->received, NULL);
 }
 
+/* The SIGCONT that ended our stop is not news. Read later, it would continue a command that ^Z has
+ * stopped again in the meantime, and nobody would hear of that stop. */
+static void forget_continue(void)
+{
+    struct timespec at_once = { 0 };
+    sigset_t only;
+
+    sigemptyset(&only);
+    sigaddset(&only, SIGCONT);
+    sigtimedwait(&only, NULL, &at_once);
+}
+
 void signals_stop(int number)
 {
     sigset_t only;
 
     assert(number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU);
 
-    if (number == SIGSTOP) {
-        raise(SIGSTOP);
-        return;
-    }
     sigemptyset(&only);
     sigaddset(&only, number);
-    kill(0, number);
+    if (number == SIGSTOP)
+        raise(SIGSTOP);
+    else
+        kill(0, number);
     sigprocmask(SIG_UNBLOCK, &only, NULL); /* here it stops */
     sigprocmask(SIG_BLOCK, &only, NULL);
+    forget_continue();
 }
 
 _Noreturn void signals_die(int number)

@@ -72,6 +72,14 @@ class Terminal:
         self.line('echo "status=$?"')
         return int(self.expect(r"status=(\d+)\n").group(1))
 
+    def answer(self, command):
+        """What a command of the shell prints."""
+        self.line(f"{command}; echo end-of-answer")
+        self.expect("end-of-answer\n")
+        text = self.before
+        self.prompt()
+        return text
+
     def foreground(self):
         return os.tcgetpgrp(self.master)
 
@@ -173,8 +181,7 @@ def a_command_in_the_background_that_reads_is_stopped_until_fg(world):
     terminal.line('"$HF" run a -- sh -c "echo \\$\\$ >pid; read x; echo got:\\$x" &')
     pid = world.read_pid("pid")
     wait_until(lambda: state(pid) == "T", "the command is stopped")
-    holder = world.holders("a")[0]
-    wait_until(lambda: state(holder) == "T", "holdfast is stopped")
+    wait_until(lambda: "Stopped" in terminal.answer("jobs"), "the shell knows of the stop")
     terminal.line("fg")
     wait_until(lambda: terminal.foreground() == pid, "the command has the keyboard")
     terminal.line("hello")
@@ -437,7 +444,7 @@ def without_job_control_control_z_does_nothing(world):
         try:
             os.chdir(world.folder)
             os.execve(world.command, ["holdfast", "run", "a", "--", "sh", "-c",
-                                      "echo $$ >pid; trap 'echo cont >>log' CONT; read x; exit 5"],
+                                      "trap 'echo cont >>log' CONT; echo $$ >pid; read x; exit 5"],
                       world.environment)
         finally:
             os._exit(127)
