@@ -1,5 +1,5 @@
-/* beginnings.c: a new boot, a lost or damaged epoch, a counter that comes to its end, and deaths while a
- * table is made. Whatever happens, fences rise. */
+/* beginnings.c: a new boot, a lost or damaged epoch, a counter that comes to its end, and deaths
+ * while a table is made. Whatever happens, fences rise. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

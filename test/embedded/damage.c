@@ -1,9 +1,9 @@
 /* damage.c: garbage in the table, while somebody holds locks.
  *
- * A process holds three locks, and another waits. Ten thousand times the table is overwritten somewhere
- * (a byte, a word, a block; random, zeros or ones; most often where it hurts), before or after a third
- * process opened it; that one then tries everything. It may get an error, or hear that the locks are
- * busy. It must not crash, hang, or be granted what another holds. */
+ * A process holds three locks, and another waits. Ten thousand times the table is overwritten
+ * somewhere (a byte, a word, a block; random, zeros or ones; most often where it hurts), before or
+ * after a third process opened it; that one then tries everything. It may get an error, or hear
+ * that the locks are busy. It must not crash, hang, or be granted what another holds. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

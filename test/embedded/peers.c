@@ -1,5 +1,5 @@
-/* peers.c: who is alive? Other processes, forks, those who stand by, those in another pid namespace, and
- * those who are stopped. */
+/* peers.c: who is alive? Other processes, forks, those who stand by, those in another pid
+ * namespace, and those who are stopped. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -154,8 +154,8 @@ TEST(peers, a_dead_waiter_falls_out_of_the_line)
     world_unshare(scene, sizeof(*scene));
 }
 
-/* The waiter in the middle is stopped and cannot notice that the holder died; behind him is a reader
- * who could be let in with him. That is what the safety net is for. */
+/* The waiter in the middle is stopped and cannot notice that the holder died; behind him is a
+ * reader who could be let in with him. That is what the safety net is for. */
 TEST(peers, behind_a_stopped_waiter_the_net_holds)
 {
     struct scene *scene = world_share(sizeof(*scene));
@@ -519,8 +519,8 @@ static int close_the_sign_of_life(struct world *world, void *context)
     return mate.dead == HF_ELOST ? 0 : 4;
 }
 
-/* A program that has closed what was not its own (daemons do) is dead to the others, and must hear of
- * it. */
+/* A program that has closed what was not its own (daemons do) is dead to the others, and must hear
+ * of it. */
 TEST(peers, a_program_that_closes_our_descriptors_is_told)
 {
     struct scene *scene = world_share(sizeof(*scene));

@@ -1,7 +1,7 @@
 /* places.c: directories where locks may live, and those where they may not; each refusal says why.
  *
- * What needs another user or a file system of its own is tried as root, in a process that becomes nobody
- * or has a mount namespace of its own, and left out otherwise. */
+ * What needs another user or a file system of its own is tried as root, in a process that becomes
+ * nobody or has a mount namespace of its own, and left out otherwise. */
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
-/* threads.c: threads of one process, each with a connection of its own, on the same locks. What one of
- * them writes under a lock the next one must see: for the thread sanitizer, which does not look into
- * other processes. */
+/* threads.c: threads of one process, each with a connection of its own, on the same locks. What one
+ * of them writes under a lock the next one must see: for the thread sanitizer, which does not look
+ * into other processes. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

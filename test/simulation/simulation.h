@@ -330,6 +330,7 @@ struct user {
     bool downgrading;
     bool lowered_perhaps; /* a downgrade was left without an answer */
     bool lost_told;       /* the event was fetched */
+    int pending_event;    /* kind of the one that waits to be fetched; 0: none */
     bool valid_before;    /* when the release was asked for */
     bool granted_told;    /* the event GRANTED was fetched */
     bool seen_over;       /* was not valid by the clock */
