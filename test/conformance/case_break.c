@@ -65,13 +65,24 @@ CASE(break_lets_the_next_in_and_leaves_the_queue_alone)
     peer_end(&holder);
 }
 
+static void check_only_its_own_fence_breaks(hf_client *client, const char *name, uint64_t old,
+                                            uint64_t fence)
+{
+    CHECK_STATUS(HF_ELOST, hf_client_break(client, name, old));
+    CHECK_STATUS(HF_ELOST, hf_client_break(client, name, fence + 256));
+    CHECK_STATUS(HF_ELOST, hf_client_break(client, name, fence + (1ull << 40)));
+    CHECK_STATUS(HF_ELOST, hf_client_break(client, name, 1));
+    world_sleep_ms(A_WHILE_MS);
+}
+
+/* Alone, and with somebody in line, which a store may keep in another way. */
 CASE(break_with_another_fence_touches_nobody)
 {
     struct name name = world_name(world, "lock");
+    struct task task = { .name = name.text };
     hf_client *other;
     hf_grant *grant;
     uint64_t old;
-    uint64_t fence;
 
     if (!world_can_break(world))
         return;
@@ -81,15 +92,19 @@ CASE(break_with_another_fence_touches_nobody)
     old = hf_grant_fence(grant);
     world_give_back(grant);
     grant = world_take(world->client, name.text, NULL);
-    fence = hf_grant_fence(grant);
-    CHECK_STATUS(HF_ELOST, hf_client_break(other, name.text, old));
-    CHECK_STATUS(HF_ELOST, hf_client_break(other, name.text, fence + 256));
-    CHECK_STATUS(HF_ELOST, hf_client_break(other, name.text, fence + (1ull << 40)));
-    CHECK_STATUS(HF_ELOST, hf_client_break(other, name.text, 1));
-    world_sleep_ms(A_WHILE_MS);
+    check_only_its_own_fence_breaks(other, name.text, old, hf_grant_fence(grant));
     CHECK(hf_grant_valid(grant));
     CHECK_STATUS(HF_EBUSY, world_try(other, name.text, HF_EXCLUSIVE));
+
+    task.client = other;
+    task_start(&task);
+    world_wait_for_waiters(world, name.text, 1);
+    check_only_its_own_fence_breaks(world->client, name.text, old, hf_grant_fence(grant));
+    CHECK(hf_grant_valid(grant));
+    CHECK(!task_done(&task));
     world_give_back(grant);
+    CHECK_STATUS(HF_OK, task_join(&task));
+    world_give_back(task.grant);
     hf_close(other);
 }
 
