@@ -142,7 +142,8 @@ struct attempt {
 
 static enum outcome judge_error(struct scene *scene, int status, const char *text)
 {
-    /* Others may hear that the holder is dead, that nothing fits any more, that a guard is stuck. */
+    /* Others may hear that the holder is dead, that nothing fits any more, that a guard is
+     * stuck. */
     if (status == HF_EINTEGRITY || status == HF_ELIMIT || status == HF_EUNREACHABLE)
         return REPORTED;
     (void)hf__text_copy(scene->texts[ODD_ERROR], HF__ERROR_BYTES, text);
@@ -273,7 +274,7 @@ TEST(damage, garbage_is_never_a_grant)
                                          "odd error", "CRASHED",  "HUNG" };
     const char *asked = getenv("EMBEDDED_DAMAGES");
     const char *asked_seed = getenv("EMBEDDED_SEED");
-    uint32_t damages = asked ? (uint32_t)atoi(asked) : DAMAGES;
+    uint32_t damages = asked ? (uint32_t)strtoul(asked, NULL, 10) : DAMAGES;
     struct scene *scene = world_share(sizeof(*scene));
     struct world world;
     struct copy copy;
@@ -286,7 +287,9 @@ TEST(damage, garbage_is_never_a_grant)
     map = map_table(&world);
     remember(&copy, map);
     for (uint32_t i = 0; i < damages; i++) {
-        struct attempt mine = { scene, (asked_seed ? (uint32_t)atoi(asked_seed) : 1000) + i, map };
+        struct attempt mine = { scene,
+                                (asked_seed ? (uint32_t)strtoul(asked_seed, NULL, 10) : 1000) + i,
+                                map };
         pid_t child = world_fork(&world, attempt, &mine);
         int status;
         enum outcome outcome;

@@ -144,7 +144,8 @@ void client_start(struct world *world, int index)
     };
     start_core(client);
     client->state = CLIENT_UP;
-    /* Whoever is refused by a quorum asks all its stores again: a few make as much traffic as many. */
+    /* Whoever is refused by a quorum asks all its stores again: a few make as much traffic as
+     * many. */
     client->user_count = (int)world_between(world, 1, world->plan.stores > 1 ? 2 : USERS_MAX);
     for (int i = 0; i < client->user_count; i++) {
         client->users[i] = (struct user){ .index = i };

@@ -403,7 +403,8 @@ static void claim_lease(struct world *world, struct store *store, const struct q
     answer_owner(world, store, question, entry);
 }
 
-/* The counter follows the proposal if it is above; whoever proposed too little hears the counter. */
+/* The counter follows the proposal if it is above; whoever proposed too little hears the
+ * counter. */
 static void claim_quorum(struct world *world, struct store *store, const struct question *question)
 {
     struct shelf *shelf = &store->shelves[question->name];

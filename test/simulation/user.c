@@ -15,7 +15,8 @@ static bool can_share(const struct client *client)
     return (client->core->recipe->promises & HF_PROMISE_SHARED) != 0;
 }
 
-/* In some seeds there are moments in which each client works on a name of its own, without a pause. */
+/* In some seeds there are moments in which each client works on a name of its own, without a
+ * pause. */
 static bool is_hurried(const struct world *world)
 {
     return world->plan.hurries && world->now_ns % (13 * S) < 400 * MS;
