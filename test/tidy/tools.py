@@ -373,14 +373,13 @@ class Version(Check):
 class Scripts(Check):
     name = "shellcheck"
 
-    def judge(self, paths):
-        return failing(["shellcheck", "--external-sources", *paths], cwd=ROOT)
+    def judge(self, paths, *options):
+        return failing(["shellcheck", *options, *paths], cwd=ROOT)
 
     def complaints(self):
         paths = [file.path for file in self.files
-                 if re.match(r"#!.*\b(ba)?sh\b", file.text) or file.path.endswith(".sh")
-                 or "shellcheck shell=" in file.text[:200]]
-        return self.judge(paths)
+                 if re.match(r"#!.*\b(ba)?sh\b", file.text) or file.path.endswith(".sh")]
+        return self.judge(paths) + self.judge(["completion/holdfast"], "--shell=bash")
 
     def proof(self):
         return self.judge([self.sample("bad.sh", "#!/bin/bash\nrm $1/*\ncd $x\n")])
