@@ -90,10 +90,12 @@ static void take_order(struct charge *charge, const struct order *order)
     charge->kill_at_ns = order->kill_at_ns;
 }
 
-_Noreturn static void listen_to(int control)
+_Noreturn static void listen_to(int control, const struct order *first)
 {
     struct charge charge = { .leader_fd = -1, .kill_at_ns = GUARD_NEVER_NS };
 
+    if (first->group)
+        take_order(&charge, first);
     for (;;) {
         struct pollfd control_poll = { .fd = control, .events = POLLIN };
         bool limited = charge.kill_at_ns != GUARD_NEVER_NS;
@@ -137,7 +139,8 @@ static void let_go_of_descriptors(const struct guard *guard)
     }
 }
 
-_Noreturn static void be_guard(const struct guard *guard, int control, int ready)
+_Noreturn static void be_guard(const struct guard *guard, const struct order *first, int control,
+                               int ready)
 {
     sigset_t all;
     int status;
@@ -146,15 +149,15 @@ _Noreturn static void be_guard(const struct guard *guard, int control, int ready
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
-    prctl(PR_SET_NAME, "holdfast-guard");
     let_go_of_descriptors(guard);
 
     status = hf_client_stand_by(guard->client);
+    prctl(PR_SET_NAME, "holdfast-guard"); /* who sees the name may rely on it */
     written = write(ready, &status, sizeof(status));
     close(ready);
     if (written != (ssize_t)sizeof(status) || (status != HF_OK && status != HF_EUNSUPPORTED))
         _exit(1);
-    listen_to(control);
+    listen_to(control, first);
 }
 
 /* The guard's first word is what hf_client_stand_by() answered. */
@@ -169,8 +172,9 @@ static int hear_ready(int ready)
     return bytes == (ssize_t)sizeof(status) ? status : HF_ESYSTEM;
 }
 
-int guard_start(struct guard *guard)
+int guard_start(struct guard *guard, pid_t group, uint64_t kill_at_ns)
 {
+    struct order first = { .group = group, .kill_at_ns = kill_at_ns };
     int control[2];
     int ready[2];
     pid_t pid;
@@ -190,7 +194,7 @@ int guard_start(struct guard *guard)
     if (pid == 0) {
         close(control[1]);
         close(ready[0]);
-        be_guard(guard, control[0], ready[1]);
+        be_guard(guard, &first, control[0], ready[1]);
     }
     close(control[0]);
     close(ready[1]);

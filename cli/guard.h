@@ -22,8 +22,9 @@ struct guard {
     int stand_by; /* HF_OK: turns live as long as it does; HF_EUNSUPPORTED: it only kills */
 };
 
-/* Forks. Answers 0, an errno, or a negative HF_E* that the guard met. */
-int guard_start(struct guard *guard);
+/* Forks. The guard knows from its first instant whom to end, if there is anybody yet (group 0:
+ * nobody). Answers 0, an errno, or a negative HF_E* that the guard met. */
+int guard_start(struct guard *guard, pid_t group, uint64_t kill_at_ns);
 
 /* Tells it whom to end, and when even though we live (we may have been stopped). */
 void guard_tell(const struct guard *guard, pid_t group, uint64_t kill_at_ns);

@@ -64,7 +64,7 @@ static int fork_command(struct watch *watch)
 
 static int start_guard(struct run *run)
 {
-    int failure = guard_start(&run->guard);
+    int failure = guard_start(&run->guard, 0, GUARD_NEVER_NS);
 
     if (failure == 0)
         return 0;

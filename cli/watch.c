@@ -124,17 +124,16 @@ static void take_end(struct watch *watch, const siginfo_t *info)
 
 static void start_guard(struct watch *watch)
 {
-    struct guard *guard = &watch->run->guard;
+    uint64_t guard_ns = ending_guard_ns(watch);
 
-    if (guard_start(guard) != 0) {
+    if (guard_start(&watch->run->guard, watch->group.id, guard_ns) != 0) {
         if (!watch->guard_retry_ns)
             say_now("the guard was killed, and another cannot be started yet");
         watch->guard_retry_ns = clock_now_ns() + GUARD_RETRY_NS;
         return;
     }
     watch->guard_retry_ns = 0;
-    watch->guard_told_ns = ending_guard_ns(watch);
-    guard_tell(guard, watch->group.id, watch->guard_told_ns);
+    watch->guard_told_ns = guard_ns;
 }
 
 static void take_children(struct watch *watch)
