@@ -121,7 +121,7 @@ static int claim_fast(struct hf__embedded *conn, const struct hf__request *reque
 
 int hf__ask_at_once(struct hf__embedded *conn, const struct hf__request *request)
 {
-    struct hf__stake *stake;
+    struct hf__stake *stake = NULL;
     int status = hf__session_self(conn);
 
     assert(may_be_fast(conn, request));
@@ -340,7 +340,7 @@ static int claim_slowly(struct hf__embedded *conn, const struct hf__request *req
 
 int hf__ask_claim(struct hf__embedded *conn, const struct hf__request *request)
 {
-    struct hf__stake *stake;
+    struct hf__stake *stake = NULL;
     int status;
 
     if (hf__stakes_find(&conn->stakes, request->token))

@@ -35,7 +35,7 @@ void hf__keep_answer_gone(struct hf__embedded *conn, const struct hf__ticket *ti
 void hf__keep_describe(struct hf__line *line, uint32_t until, struct hf__outbox_item *answer)
 {
     const struct hf__table *table = &line->conn->table;
-    struct hf__node node;
+    struct hf__node node = { 0 };
     uint32_t holder = line->owner;
     uint64_t fence = line->fence;
 
