@@ -374,6 +374,7 @@ size_t hf__index_name(const struct hf__embedded *conn, uint32_t lock, char out_n
 /* --- session.c: who is alive? --- */
 
 int hf__session_open(struct hf__embedded *conn, const char *purpose); /* under init.lock */
+void hf__session_leave(struct hf__embedded *conn); /* nothing of ours may be left in the table */
 void hf__session_close(struct hf__embedded *conn);
 /* Nobody can have made anything in our name. */
 bool hf__session_tidy(const struct hf__embedded *conn);
@@ -536,6 +537,8 @@ int hf__keep_renew(struct hf__embedded *conn, const struct hf__request *request)
 int hf__keep_downgrade(struct hf__embedded *conn, const struct hf__request *request);
 /* Takes it out of the line, and forgets it. 1: it was there until now; 0: it was not. */
 int hf__keep_leave(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause);
+/* The same, if it is held without a node and nobody has come meanwhile. */
+bool hf__keep_release_fast(struct hf__embedded *conn, struct hf__stake *stake);
 void hf__keep_drop(struct hf__embedded *conn, struct hf__stake *stake);
 const char *hf__keep_cause(const struct hf__node *node);
 /* The node that somebody made for our fast turn, to break it: 1; 0: none. */

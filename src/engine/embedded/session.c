@@ -356,7 +356,7 @@ int hf__session_open(struct hf__embedded *conn, const char *purpose)
         status = hang_bell(conn);
     if (status < 0) {
         remove_files(conn, conn->owner, conn->identity);
-        conn->owner = HF__OWNER_NONE;
+        conn->session = NULL;
         return status;
     }
 
@@ -365,7 +365,7 @@ int hf__session_open(struct hf__embedded *conn, const char *purpose)
     open_value = compose(HF__OWNER_GENERATION(conn->owner), 0, HF__SESSION_OPEN);
     if (!swap(conn, conn->session, before, open_value)) {
         remove_files(conn, conn->owner, conn->identity);
-        conn->owner = HF__OWNER_NONE;
+        conn->session = NULL;
         return hf__table_damaged(conn, "a session");
     }
     conn->session_word = hf__table_sealed(&conn->table, &conn->session->state, open_value);
@@ -392,13 +392,17 @@ static bool move_to(struct hf__embedded *conn, uint32_t owner, enum hf__session_
     return false;
 }
 
+void hf__session_leave(struct hf__embedded *conn)
+{
+    if (!move_to(conn, conn->owner, HF__SESSION_DOOMED, HF__SESSION_DEAD))
+        return;
+    hf__death_point("session closing");
+    hf__session_free(conn, conn->owner);
+}
+
+/* What we did not leave, others sweep up: the record lock goes with its descriptor. */
 void hf__session_close(struct hf__embedded *conn)
 {
-    if (conn->owner != HF__OWNER_NONE && conn->session &&
-        move_to(conn, conn->owner, HF__SESSION_DOOMED, HF__SESSION_DEAD)) {
-        hf__death_point("session closing");
-        hf__session_free(conn, conn->owner);
-    }
     if (conn->bell_fd >= 0)
         close(conn->bell_fd);
     if (conn->life_fd >= 0)
