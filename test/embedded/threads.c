@@ -61,7 +61,7 @@ static void *sing(void *argument)
         if (player_release(&player, &stub) < 0)
             atomic_fetch_add(&band->failures, 1);
     }
-    if (hf__embedded_rescued(player.mate.conn) != 0)
+    if (player.mate.conn->rescued != 0)
         atomic_fetch_add(&band->failures, 1);
     player_close(&player);
     return NULL;

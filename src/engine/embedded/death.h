@@ -1,6 +1,7 @@
 /* death.h: where may a process die? Everywhere; these are the places where a test lets it. And what
- * else a test wants otherwise: another boot, a kernel without pidfds, one mapping for all connections
- * of a process (the thread sanitizer does not know that two addresses are the same memory).
+ * else a test wants otherwise: another boot, a kernel without pidfds, one mapping for all
+ * connections of a process (the thread sanitizer does not know that two addresses are the same
+ * memory).
  *
  * In the library these are nothing. A test program is compiled from the same sources with
  * HF__EMBEDDED_HOOKS and brings these functions. */

@@ -309,16 +309,16 @@ static int look_around(struct hf__embedded *conn)
     int status = hf__session_self(conn);
 
     if (status == HF_OK)
-        status = hf__watch_leaving(conn);
+        status = hf__news_leave(conn);
     if (status == HF_OK && conn->slept) {
         conn->slept = false;
-        status = hf__watch_events(conn);
+        status = hf__news_events(conn);
         rearm(conn);
     }
     if (status == HF_OK && conn->now_ns >= conn->due_ns)
-        status = hf__watch_timers(conn);
+        status = hf__news_timers(conn);
     if (status == HF_OK)
-        status = hf__watch_news(conn);
+        status = hf__news_fetch(conn);
     if (status == HF_OK && conn->breakings)
         status = hf__breaking_check(conn);
     if (status == HF_OK && conn->sweep_count > 0 && conn->outbox.count == 0)
@@ -397,11 +397,6 @@ static void pollset(struct hf__conn *base, struct hf__pollset *set)
 static int stand_by(const struct hf__conn *base, char error[HF__ERROR_BYTES])
 {
     return hf__session_stand_by((const struct hf__embedded *)base, error);
-}
-
-uint64_t hf__embedded_rescued(const struct hf__conn *conn)
-{
-    return ((const struct hf__embedded *)conn)->rescued;
 }
 
 /* --- what it is --- */

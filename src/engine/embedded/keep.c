@@ -172,7 +172,7 @@ int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *r
 {
     struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
 
-    return stake && release_fast(conn, stake);
+    return stake && hf__keep_release_fast(conn, stake);
 }
 
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request)
