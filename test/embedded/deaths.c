@@ -155,9 +155,9 @@ static int work(struct world *world, void *context)
     status = player_open(&player, world, mine->life % 2 == 0);
     while (status == HF_OK && !atomic_load(&judge->stop) && hf__clock_now_ns() < end_ns) {
         status = work_once(&player, mine, &dice);
-        if (hf__embedded_rescued(player.mate.conn) != rescued) {
-            atomic_fetch_add(&judge->rescued, hf__embedded_rescued(player.mate.conn) - rescued);
-            rescued = hf__embedded_rescued(player.mate.conn);
+        if (player.mate.conn->rescued != rescued) {
+            atomic_fetch_add(&judge->rescued, player.mate.conn->rescued - rescued);
+            rescued = player.mate.conn->rescued;
         }
     }
     if (status < 0) {

@@ -1,8 +1,11 @@
 /* hooks.c: where a process of a test dies, and what it believes of the machine. */
 #include "hooks.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/embedded/death.h"
@@ -81,6 +84,59 @@ void hf__death_point(const char *name)
     kill(getpid(), SIGKILL);
     while (true) /* for the other threads, until the signal has arrived */
         pause();
+}
+
+/* One mapping for each file, however many connections of this process use it. */
+static struct {
+    pthread_mutex_t mutex;
+    struct {
+        void *memory;
+        ino_t inode;
+        uint32_t users;
+    } maps[16];
+} maps = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void *map_once(int fd, size_t bytes, ino_t inode)
+{
+    uint32_t unused = 16;
+
+    for (uint32_t i = 0; i < 16; i++) {
+        if (maps.maps[i].users == 0) {
+            unused = i;
+        } else if (maps.maps[i].inode == inode) {
+            maps.maps[i].users++;
+            return maps.maps[i].memory;
+        }
+    }
+    if (unused == 16)
+        return MAP_FAILED;
+    maps.maps[unused].memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    maps.maps[unused].inode = inode;
+    maps.maps[unused].users = maps.maps[unused].memory != MAP_FAILED;
+    return maps.maps[unused].memory;
+}
+
+void *hf__death_map(int fd, size_t bytes)
+{
+    struct stat about;
+    void *memory;
+
+    if (fstat(fd, &about))
+        return MAP_FAILED;
+    pthread_mutex_lock(&maps.mutex);
+    memory = map_once(fd, bytes, about.st_ino);
+    pthread_mutex_unlock(&maps.mutex);
+    return memory;
+}
+
+void hf__death_unmap(void *memory, size_t bytes)
+{
+    pthread_mutex_lock(&maps.mutex);
+    for (uint32_t i = 0; i < 16; i++) {
+        if (maps.maps[i].users > 0 && maps.maps[i].memory == memory && --maps.maps[i].users == 0)
+            (void)munmap(memory, bytes);
+    }
+    pthread_mutex_unlock(&maps.mutex);
 }
 
 const char *hf__death_boot_id(void)

@@ -60,10 +60,9 @@ static int work(struct world *world, void *context)
 
     while (status == HF_OK && !atomic_load(&mine->judge->stop)) {
         status = work_once(&player, mine, &dice);
-        if (hf__embedded_rescued(player.mate.conn) != rescued) {
-            atomic_fetch_add(&mine->judge->rescued,
-                             hf__embedded_rescued(player.mate.conn) - rescued);
-            rescued = hf__embedded_rescued(player.mate.conn);
+        if (player.mate.conn->rescued != rescued) {
+            atomic_fetch_add(&mine->judge->rescued, player.mate.conn->rescued - rescued);
+            rescued = player.mate.conn->rescued;
         }
     }
     if (status < 0) {

@@ -233,7 +233,7 @@ static int wait_in_crowd(struct world *world, void *context)
         if (!any && mate.dead != 0)
             return 4;
     }
-    atomic_fetch_add(&crowd->rescued, hf__embedded_rescued(mate.conn));
+    atomic_fetch_add(&crowd->rescued, mate.conn->rescued);
     mate_close(&mate);
     free(stubs);
     return 0;

@@ -84,7 +84,7 @@ TEST(peers, a_dead_holder_is_noticed_by_whoever_waits)
         end(child);
         CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, &reply));
         CHECK_EQUAL(reply.fence, scene->fence + 1);
-        CHECK_EQUAL(hf__embedded_rescued(mate.conn), 0);
+        CHECK_EQUAL(mate.conn->rescued, 0);
         mate_drain(&mate);
         CHECK_EQUAL(mate_remains(&mate).sessions, 1); /* swept as well */
         CHECK_EQUAL(world_files(&world, "s."), 2);
@@ -147,7 +147,7 @@ TEST(peers, a_dead_waiter_falls_out_of_the_line)
     CHECK_EQUAL(mate_list(&mate, "a", NULL, 0), 2);
     CHECK(mate_release(&mate, &held).released);
     CHECK(mate_hears(&last, &waiting, HF__REPLY_GRANTED, NULL));
-    CHECK_EQUAL(hf__embedded_rescued(last.conn), 0);
+    CHECK_EQUAL(last.conn->rescued, 0);
     mate_close(&mate);
     mate_close(&last);
     world_end(&world);
@@ -177,7 +177,7 @@ TEST(peers, behind_a_stopped_waiter_the_net_holds)
     CHECK_EQUAL(mate_claim(&mate, "a", &shared_wish, &waiting).kind, HF__REPLY_QUEUED);
     end(holder);
     CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
-    CHECK_EQUAL(hf__embedded_rescued(mate.conn), 1);
+    CHECK_EQUAL(mate.conn->rescued, 1);
     end(stopped);
     mate_close(&mate);
     world_end(&world);
@@ -314,7 +314,7 @@ TEST(peers, who_stands_by_keeps_the_turn_until_he_ends)
     world_step(&scene->go, 1);
     CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, &reply));
     CHECK(reply.fence > scene->fence);
-    CHECK_EQUAL(hf__embedded_rescued(mate.conn), 0);
+    CHECK_EQUAL(mate.conn->rescued, 0);
     mate_close(&mate);
     world_end(&world);
     world_unshare(scene, sizeof(*scene));
@@ -397,7 +397,7 @@ static int wait_elsewhere(struct world *world, void *context)
     world_step(&scene->go, 1);
     if (!mate_hears(&mate, &stub, HF__REPLY_GRANTED, NULL))
         return 4;
-    if (hf__embedded_rescued(mate.conn) != 0)
+    if (mate.conn->rescued != 0)
         return 5;
     mate_close(&mate);
     return 0;
@@ -434,7 +434,7 @@ TEST(peers, a_holder_in_another_pid_namespace_dies)
         CHECK_EQUAL(mate_claim(&mate, "a", NULL, &waiting).kind, HF__REPLY_QUEUED);
         kill(scene->inner_pid, SIGKILL);
         CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
-        CHECK_EQUAL(hf__embedded_rescued(mate.conn), 0);
+        CHECK_EQUAL(mate.conn->rescued, 0);
         mate_close(&mate);
     }
     waitpid(child, NULL, 0);
@@ -488,7 +488,7 @@ TEST(peers, without_pidfds_deaths_are_found_by_looking)
     CHECK(mate_inside(&mate)->peers[0].polled);
     end(child);
     CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
-    CHECK_EQUAL(hf__embedded_rescued(mate.conn), 0);
+    CHECK_EQUAL(mate.conn->rescued, 0);
     hooks_set_without_pidfd(false);
     mate_close(&mate);
     world_end(&world);

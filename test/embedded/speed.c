@@ -156,8 +156,8 @@ static void contend(struct world *world, struct shared *shared, int self)
         release(mate.conn, token);
         atomic_fetch_add_explicit(&shared->cycles[self], 1, memory_order_relaxed);
     }
-    if (hf__embedded_rescued(mate.conn))
-        printf("  rescued: %llu\n", (unsigned long long)hf__embedded_rescued(mate.conn));
+    if (mate.conn->rescued)
+        printf("  rescued: %llu\n", (unsigned long long)mate.conn->rescued);
     mate_close(&mate);
 }
 

@@ -441,6 +441,7 @@ TEST(turns, names_are_any_bytes_and_distinct)
         CHECK_EQUAL(mate_claim(&room.mates[1], long_name, &once_wish, &other).kind,
                     HF__REPLY_GRANTED);
         CHECK(mate_release(&room.mates[1], &other).released);
+        CHECK(mate_release(&room.mates[0], &stub).released);
     }
     close_room(&room);
 }

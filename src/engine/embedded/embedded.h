@@ -10,15 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/list.h"
-#include "engine/embedded/layout.h"
-#include "engine/embedded/seal.h"
+#include "engine/embedded/cells.h"
 #include "engine/embedded/word.h"
 #include "engine/engine.h"
 
-#define HF__PATH_BYTES    1100
 #define HF__SHORTCUTS     4096u
 #define HF__PEERS_MAX     256u
 #define HF__RINGS_MAX     32u
@@ -31,18 +28,6 @@
 #define HF__LINE_STALE    1 /* the lock's place has another name by now: look it up again */
 
 struct hf__embedded;
-
-struct hf__table {
-    uint8_t *map;
-    struct hf__seal seal;
-    int directory_fd;
-    int fd;
-    bool is_shared;              /* a directory for a group */
-    bool is_volatile;            /* gone after a reboot     */
-    uint32_t rooms[HF__REGIONS]; /* at least so many may be touched */
-    uint64_t group;
-    char path[HF__PATH_BYTES]; /* of the directory */
-};
 
 /* Another session, as far as we had to do with it. */
 struct hf__peer {
@@ -196,120 +181,7 @@ struct hf__embedded {
     uint32_t sweep_count;
     uint32_t sweep_phase;
     uint32_t sweep_index;
-    uint64_t rescued;
 };
-
-/* Hand-overs that the safety net found, and no wake-up. */
-uint64_t hf__embedded_rescued(const struct hf__conn *conn);
-
-/* --- cells --- */
-
-static inline struct hf__header_cell *hf__table_header(const struct hf__table *table)
-{
-    return (struct hf__header_cell *)(void *)table->map;
-}
-
-static inline struct hf__guard_cell *hf__table_guard(const struct hf__table *table, uint32_t guard)
-{
-    return (struct hf__guard_cell *)(void *)(table->map + HF__GUARDS_OFFSET) + guard;
-}
-
-static inline uint64_t *hf__table_bucket(const struct hf__table *table, uint32_t bucket)
-{
-    return (uint64_t *)(void *)(table->map + HF__BUCKETS_OFFSET) + bucket;
-}
-
-/* slot and node count from 1, lock from 0. */
-static inline struct hf__session_cell *hf__table_session(const struct hf__table *table,
-                                                         uint32_t slot)
-{
-    return (struct hf__session_cell *)(void *)(table->map + HF__SESSIONS_OFFSET) + (slot - 1);
-}
-
-static inline struct hf__node_cell *hf__table_node(const struct hf__table *table, uint32_t node)
-{
-    return (struct hf__node_cell *)(void *)(table->map + HF__NODES_OFFSET) + (node - 1);
-}
-
-static inline struct hf__lock_cell *hf__table_lock(const struct hf__table *table, uint32_t lock)
-{
-    return (struct hf__lock_cell *)(void *)(table->map + HF__LOCKS_OFFSET) + lock;
-}
-
-static inline uint64_t *hf__table_name(const struct hf__table *table, uint32_t lock)
-{
-    if (lock < HF__SHORT_NAMES_MAX)
-        return (uint64_t *)(void *)(table->map + HF__SHORT_NAMES_OFFSET +
-                                    (uint64_t)lock * HF__SHORT_NAME_BYTES);
-    return (uint64_t *)(void *)(table->map + HF__LONG_NAMES_OFFSET +
-                                (uint64_t)(lock - HF__SHORT_NAMES_MAX) * HF__LONG_NAME_BYTES);
-}
-
-static inline uint64_t hf__table_place(const struct hf__table *table, const uint64_t *word)
-{
-    return (uint64_t)((const uint8_t *)word - table->map);
-}
-
-static inline uint64_t hf__table_load(const uint64_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-static inline void hf__table_store(uint64_t *word, uint64_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
-static inline bool hf__table_swap(uint64_t *word, uint64_t seen, uint64_t wanted)
-{
-    return __atomic_compare_exchange_n(word, &seen, wanted, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_ACQUIRE);
-}
-
-/* What we write where it stands alone; guarded words go through hf__guard_put. */
-static inline uint64_t hf__table_sealed(const struct hf__table *table, const uint64_t *word,
-                                        uint32_t value)
-{
-    return hf__seal_close(&table->seal, hf__table_place(table, word), value);
-}
-
-static inline bool hf__table_unsealed(const struct hf__table *table, const uint64_t *word,
-                                      uint64_t found, uint32_t *out_value)
-{
-    return hf__seal_open(&table->seal, hf__table_place(table, word), found, out_value);
-}
-
-/* Texts for people, which others may be writing: word by word, and always terminated. The room is a
- * multiple of 8 bytes. */
-static inline void hf__table_write_text(char *cell, const char *text, size_t bytes)
-{
-    uint64_t *words = (uint64_t *)(void *)cell;
-
-    for (size_t i = 0; i < bytes / 8; i++) {
-        uint64_t word;
-
-        memcpy(&word, text + 8 * i, 8);
-        __atomic_store_n(&words[i], word, __ATOMIC_RELAXED);
-    }
-}
-
-static inline void hf__table_read_text(const char *cell, char *out_text, size_t bytes)
-{
-    const uint64_t *words = (const uint64_t *)(const void *)cell;
-
-    for (size_t i = 0; i < bytes / 8; i++) {
-        uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
-
-        memcpy(out_text + 8 * i, &word, 8);
-    }
-    out_text[bytes - 1] = '\0';
-}
-
-static inline uint64_t hf__table_floor_check(const struct hf__table *table, uint64_t floor)
-{
-    return hf__seal_mix(&table->seal, floor ^ HF__SEAL_BLOCK,
-                        offsetof(struct hf__header_cell, floor));
-}
 
 static inline void hf__embedded_due(struct hf__embedded *conn, uint64_t at_ns)
 {
@@ -371,9 +243,16 @@ bool hf__index_is(const struct hf__embedded *conn, uint32_t lock, const char *na
 /* Copies the name, terminated; 0: there is none, or it is damaged. */
 size_t hf__index_name(const struct hf__embedded *conn, uint32_t lock, char out_name[1025]);
 
+/* --- identity.c: which process is this? --- */
+
+/* The same for all connections of one process; another after fork and after exec. Never 0. */
+uint64_t hf__identity_make(void);
+uint64_t hf__identity_pid_namespace(void); /* 0: unknown */
+
 /* --- session.c: who is alive? --- */
 
 int hf__session_open(struct hf__embedded *conn, const char *purpose); /* under init.lock */
+void hf__session_leave(struct hf__embedded *conn); /* nothing of ours may be left in the table */
 void hf__session_close(struct hf__embedded *conn);
 /* Nobody can have made anything in our name. */
 bool hf__session_tidy(const struct hf__embedded *conn);
@@ -536,6 +415,8 @@ int hf__keep_renew(struct hf__embedded *conn, const struct hf__request *request)
 int hf__keep_downgrade(struct hf__embedded *conn, const struct hf__request *request);
 /* Takes it out of the line, and forgets it. 1: it was there until now; 0: it was not. */
 int hf__keep_leave(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause);
+/* The same, if it is held without a node and nobody has come meanwhile. */
+bool hf__keep_release_fast(struct hf__embedded *conn, struct hf__stake *stake);
 void hf__keep_drop(struct hf__embedded *conn, struct hf__stake *stake);
 const char *hf__keep_cause(const struct hf__node *node);
 /* The node that somebody made for our fast turn, to break it: 1; 0: none. */
@@ -568,14 +449,15 @@ int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead);
 int hf__watch_refresh(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause);
 bool hf__watch_crowded(const struct hf__embedded *conn, const struct hf__stake *stake);
 
-/* Refreshes it, and tells what the caller does not know yet. */
-int hf__watch_check(struct hf__embedded *conn, struct hf__stake *stake);
+/* --- news.c: what has happened since we last looked? --- */
 
-/* What advance() does. */
-int hf__watch_leaving(struct hf__embedded *conn);
-int hf__watch_events(struct hf__embedded *conn);
-int hf__watch_timers(struct hf__embedded *conn);
-int hf__watch_news(struct hf__embedded *conn);
+/* Refreshes it, and tells what the caller does not know yet. */
+int hf__news_check(struct hf__embedded *conn, struct hf__stake *stake);
+int hf__news_fetch(struct hf__embedded *conn);
+/* Those that were told to be gone leave now. */
+int hf__news_leave(struct hf__embedded *conn);
+int hf__news_events(struct hf__embedded *conn);
+int hf__news_timers(struct hf__embedded *conn);
 
 /* --- net.c: has a ring been lost? --- */
 

@@ -116,6 +116,7 @@ static int enter_again(struct hf__embedded *conn, const char *purpose)
 {
     if (HF__OWNER_SLOT(conn->owner) != JANITOR_SLOT)
         return HF_OK;
+    hf__session_leave(conn);
     hf__session_close(conn);
     return enter(conn, purpose);
 }
@@ -133,10 +134,11 @@ static void let_go(struct hf__embedded *conn)
     hf__outbox_done(conn);
 }
 
-/* Of ours: locks, nodes. Whatever cannot be released is left to those who sweep up after us. */
-static void release_all(struct hf__embedded *conn)
+/* Of ours: locks, nodes. False: something is left, for those who sweep up after us. */
+static bool release_all(struct hf__embedded *conn)
 {
-    struct hf__list *lists[] = { &conn->waiting, &conn->holding, &conn->leaving, &conn->fast };
+    struct hf__list *lists[] = { &conn->fast, &conn->waiting, &conn->holding, &conn->leaving };
+    bool clean = true;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         HF__LIST_FOR(place, lists[i])
@@ -144,10 +146,15 @@ static void release_all(struct hf__embedded *conn)
             struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
             const char *cause;
 
-            (void)hf__keep_leave(conn, stake, &cause);
+            if (hf__keep_release_fast(conn, stake))
+                continue;
+            /* After one failure no more is tried: each could take as long as a guard is stuck. */
+            clean = clean && hf__keep_leave(conn, stake, &cause) >= 0;
         }
     }
-    hf__node_free_spare(conn);
+    if (clean)
+        hf__node_free_spare(conn);
+    return clean;
 }
 
 static void close_conn(struct hf__conn *base)
@@ -160,10 +167,10 @@ static void close_conn(struct hf__conn *base)
     conn->opened = false;
     hf__listing_done(conn);
     hf__breaking_done(conn);
-    if (hf__session_self(conn) == HF_OK) {
-        release_all(conn);
+    if (hf__session_self(conn) == HF_OK && release_all(conn)) {
         if (!hf__session_tidy(conn))
             hf__sweep_self(conn);
+        hf__session_leave(conn);
     }
     let_go(conn);
     conn->base.state = HF__CONN_DOWN;
@@ -201,6 +208,8 @@ static int open_conn(struct hf__conn *base, const struct hf__conn_options *optio
 
     status = open_all(conn, options);
     if (status < 0) {
+        if (conn->session)
+            hf__session_leave(conn); /* nothing was asked for yet */
         let_go(conn);
         conn->base.state = HF__CONN_DOWN;
         return status;
@@ -300,16 +309,16 @@ static int look_around(struct hf__embedded *conn)
     int status = hf__session_self(conn);
 
     if (status == HF_OK)
-        status = hf__watch_leaving(conn);
+        status = hf__news_leave(conn);
     if (status == HF_OK && conn->slept) {
         conn->slept = false;
-        status = hf__watch_events(conn);
+        status = hf__news_events(conn);
         rearm(conn);
     }
     if (status == HF_OK && conn->now_ns >= conn->due_ns)
-        status = hf__watch_timers(conn);
+        status = hf__news_timers(conn);
     if (status == HF_OK)
-        status = hf__watch_news(conn);
+        status = hf__news_fetch(conn);
     if (status == HF_OK && conn->breakings)
         status = hf__breaking_check(conn);
     if (status == HF_OK && conn->sweep_count > 0 && conn->outbox.count == 0)
@@ -388,11 +397,6 @@ static void pollset(struct hf__conn *base, struct hf__pollset *set)
 static int stand_by(const struct hf__conn *base, char error[HF__ERROR_BYTES])
 {
     return hf__session_stand_by((const struct hf__embedded *)base, error);
-}
-
-uint64_t hf__embedded_rescued(const struct hf__conn *conn)
-{
-    return ((const struct hf__embedded *)conn)->rescued;
 }
 
 /* --- what it is --- */

@@ -154,7 +154,7 @@ int hf__keep_leave(struct hf__embedded *conn, struct hf__stake *stake, const cha
     return found;
 }
 
-static bool release_fast(struct hf__embedded *conn, struct hf__stake *stake)
+bool hf__keep_release_fast(struct hf__embedded *conn, struct hf__stake *stake)
 {
     struct hf__word free = hf__ask_word(conn, stake->lock, stake->fence, HF__OWNER_NONE);
 
@@ -172,7 +172,7 @@ int hf__keep_give_at_once(struct hf__embedded *conn, const struct hf__request *r
 {
     struct hf__stake *stake = hf__stakes_find(&conn->stakes, request->token);
 
-    return stake && release_fast(conn, stake);
+    return stake && hf__keep_release_fast(conn, stake);
 }
 
 int hf__keep_release(struct hf__embedded *conn, const struct hf__request *request)
@@ -181,7 +181,7 @@ int hf__keep_release(struct hf__embedded *conn, const struct hf__request *reques
     const char *cause = NULL;
     int released = 0;
 
-    if (stake && release_fast(conn, stake))
+    if (stake && hf__keep_release_fast(conn, stake))
         released = 1;
     else if (stake)
         released = hf__keep_leave(conn, stake, &cause);

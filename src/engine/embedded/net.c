@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "engine/embedded/embedded.h"
 
+#define KNOWN 64u
+
 /* Did anything reach us since we last looked? Then the normal way will find it. */
 static bool was_told(const struct hf__embedded *conn)
 {
@@ -33,29 +35,38 @@ static uint32_t first_owner(struct hf__embedded *conn, uint32_t lock)
     return hf__node_owner(conn, first);
 }
 
+/* Asking costs three system calls, and many claims have the same one ahead. */
+struct memory {
+    uint32_t alive[KNOWN]; /* by slot */
+};
+
+static bool is_dead(struct hf__embedded *conn, uint32_t owner, struct memory *memory)
+{
+    uint32_t *known = &memory->alive[owner % KNOWN];
+
+    if (owner == HF__OWNER_NONE || owner == conn->owner || *known == owner)
+        return false;
+    if (hf__session_dead(conn, owner, NULL) > 0)
+        return true;
+    *known = owner;
+    return false;
+}
+
 /* Is there something about it that we have not been told? */
-static bool is_suspect(struct hf__embedded *conn, const struct hf__stake *stake)
+static bool is_suspect(struct hf__embedded *conn, const struct hf__stake *stake,
+                       struct memory *memory)
 {
     struct hf__node node;
-    uint32_t first;
 
     if (!hf__node_peek(conn, stake->node, &node))
         return true;
     if (stake->waiting ? node.state != HF__NODE_WAITING
                        : node.state != HF__NODE_HOLDING || (node.broken && !stake->cause))
         return true;
-    if (!stake->waiting)
-        return false;
-    first = first_owner(conn, stake->lock);
-    return first != HF__OWNER_NONE && first != conn->owner &&
-           hf__session_dead(conn, first, NULL) > 0;
-}
-
-/* The one ahead of it, unless he is looked at more often anyway. */
-static bool is_widowed(struct hf__embedded *conn, const struct hf__stake *stake)
-{
-    return stake->watch && !stake->watch->polled &&
-           hf__session_dead(conn, stake->watched, NULL) > 0;
+    /* Those who are polled are looked at more often anyway. */
+    if (stake->watch && !stake->watch->polled && is_dead(conn, stake->watched, memory))
+        return true;
+    return stake->waiting && is_dead(conn, first_owner(conn, stake->lock), memory);
 }
 
 static int rescue(struct hf__embedded *conn, struct hf__stake *stake)
@@ -63,23 +74,25 @@ static int rescue(struct hf__embedded *conn, struct hf__stake *stake)
     uint32_t first = first_owner(conn, stake->lock);
     int status = HF_OK;
 
-    conn->rescued++;
+    conn->base.rescued++;
     hf__trace(conn->base.env, "embedded: rescued lock %u, node %u", stake->lock, stake->node);
     if (first != HF__OWNER_NONE && first != conn->owner && hf__session_dead(conn, first, NULL) > 0)
         status = hf__watch_mend(conn, stake->lock, first);
     if (status == HF_OK)
         status = hf__watch_look(conn, stake, true);
     if (status == HF_OK)
-        status = hf__watch_check(conn, stake);
+        status = hf__news_check(conn, stake);
     return status;
 }
 
 static int look_in(struct hf__embedded *conn, struct hf__list *list, bool *out_suspicion)
 {
+    struct memory memory = { { 0 } };
+
     HF__LIST_FOR(place, list)
     {
         struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
-        bool suspect = is_suspect(conn, stake) || is_widowed(conn, stake);
+        bool suspect = is_suspect(conn, stake, &memory);
         int status;
 
         if (!suspect || !stake->suspected) {

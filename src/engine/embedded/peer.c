@@ -145,6 +145,13 @@ static bool add_watch(struct hf__embedded *conn, struct hf__peer *peer, int pid_
     return true;
 }
 
+static void poll_soon(struct hf__embedded *conn)
+{
+    if (conn->poll_ns == HF__NEVER)
+        conn->poll_ns = conn->now_ns + HF__POLL_NS;
+    hf__embedded_due(conn, conn->poll_ns);
+}
+
 /* 1: dead. 0: watched, or polled from now on. */
 static int start_watch(struct hf__embedded *conn, struct hf__peer *peer)
 {
@@ -167,9 +174,7 @@ static int start_watch(struct hf__embedded *conn, struct hf__peer *peer)
             return dead;
     }
     peer->polled = true;
-    if (conn->poll_ns == HF__NEVER)
-        conn->poll_ns = conn->now_ns + HF__POLL_NS;
-    hf__embedded_due(conn, conn->poll_ns);
+    poll_soon(conn);
     return 0;
 }
 
@@ -186,19 +191,15 @@ int hf__peer_watch(struct hf__embedded *conn, uint32_t owner, struct hf__peer **
         return dead;
 
     peer = find_or_make(conn, owner);
-    if (!peer) { /* no place left: polled without one */
-        if (conn->poll_ns == HF__NEVER)
-            conn->poll_ns = conn->now_ns + HF__POLL_NS;
-        hf__embedded_due(conn, conn->poll_ns);
-        return hf__session_dead(conn, owner, NULL);
-    }
-    if (peer->pid_fd < 0 && !peer->polled) {
+    if (!peer)
+        dead = hf__session_dead(conn, owner, NULL); /* no place left: polled without one */
+    else if (peer->pid_fd < 0 && !peer->polled)
         dead = start_watch(conn, peer);
-        if (dead != 0)
-            return dead;
-    }
-    *out_peer = peer;
-    return 0;
+    if (!peer || dead < 0)
+        poll_soon(conn);
+    if (dead == 0)
+        *out_peer = peer;
+    return dead;
 }
 
 int hf__peer_check(struct hf__embedded *conn, struct hf__peer *peer)
@@ -219,9 +220,7 @@ void hf__peer_poll(struct hf__embedded *conn, struct hf__peer *peer)
 {
     close_watch(conn, peer);
     peer->polled = true;
-    if (conn->poll_ns == HF__NEVER)
-        conn->poll_ns = conn->now_ns + HF__POLL_NS;
-    hf__embedded_due(conn, conn->poll_ns);
+    poll_soon(conn);
 }
 
 /* --- waking --- */

@@ -24,13 +24,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/sha256.h"
 #include "base/text.h"
 #include "engine/embedded/death.h"
 #include "engine/embedded/embedded.h"
@@ -104,58 +101,6 @@ static struct hf__session_cell *cell_of(struct hf__embedded *conn, uint32_t owne
     if (!cell || hf__table_load(&cell->check) != check_record(conn, cell, owner))
         return NULL;
     return cell;
-}
-
-/* --- identity --- */
-
-static uint64_t start_time(void)
-{
-    char text[512];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    const char *at;
-
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0)
-        return 0;
-    text[got] = '\0';
-    at = strrchr(text, ')'); /* the name before it may hold anything */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at + 1, NULL, 10) : 0;
-}
-
-static uint64_t namespace_inode(void)
-{
-    struct stat about;
-
-    return stat("/proc/self/ns/pid", &about) ? 0 : (uint64_t)about.st_ino;
-}
-
-/* The same for all connections of one process; another after fork and after exec. The kernel's 16
- * random bytes guard the stack elsewhere, so they leave this function only as a digest. */
-static uint64_t make_identity(void)
-{
-    struct {
-        uint64_t pid;
-        uint64_t start;
-        uint64_t pid_namespace;
-        uint8_t random[16];
-    } facts;
-    const void *random = (const void *)getauxval(AT_RANDOM);
-    uint8_t digest[32];
-    uint64_t identity;
-
-    memset(&facts, 0, sizeof(facts));
-    facts.pid = (uint64_t)getpid();
-    facts.start = start_time();
-    facts.pid_namespace = namespace_inode();
-    if (random)
-        memcpy(facts.random, random, sizeof(facts.random));
-    hf__sha256(&facts, sizeof(facts), digest);
-    memcpy(&identity, digest, sizeof(identity));
-    return identity ? identity : 1;
 }
 
 /* --- files --- */
@@ -234,7 +179,7 @@ int64_t hf__session_file_lives(struct hf__embedded *conn, const char *name)
 
     if (!parse_name(name, &owner, &identity))
         return 0;
-    if (identity == make_identity())
+    if (identity == hf__identity_make())
         return getpid();
     (void)write_name(owner, identity, LIFE, life);
     pid = ask_lock(conn, life);
@@ -345,8 +290,8 @@ int hf__session_open(struct hf__embedded *conn, const char *purpose)
     if (status < 0)
         return status;
     conn->pid = getpid();
-    conn->identity = make_identity();
-    conn->pid_namespace = namespace_inode();
+    conn->identity = hf__identity_make();
+    conn->pid_namespace = hf__identity_pid_namespace();
     conn->owner = HF__OWNER(slot, (generation_of(before) + 1) & 0xffffu);
     conn->session = hf__table_session(&conn->table, slot);
 
@@ -356,7 +301,7 @@ int hf__session_open(struct hf__embedded *conn, const char *purpose)
         status = hang_bell(conn);
     if (status < 0) {
         remove_files(conn, conn->owner, conn->identity);
-        conn->owner = HF__OWNER_NONE;
+        conn->session = NULL;
         return status;
     }
 
@@ -365,7 +310,7 @@ int hf__session_open(struct hf__embedded *conn, const char *purpose)
     open_value = compose(HF__OWNER_GENERATION(conn->owner), 0, HF__SESSION_OPEN);
     if (!swap(conn, conn->session, before, open_value)) {
         remove_files(conn, conn->owner, conn->identity);
-        conn->owner = HF__OWNER_NONE;
+        conn->session = NULL;
         return hf__table_damaged(conn, "a session");
     }
     conn->session_word = hf__table_sealed(&conn->table, &conn->session->state, open_value);
@@ -392,13 +337,17 @@ static bool move_to(struct hf__embedded *conn, uint32_t owner, enum hf__session_
     return false;
 }
 
+void hf__session_leave(struct hf__embedded *conn)
+{
+    if (!move_to(conn, conn->owner, HF__SESSION_DOOMED, HF__SESSION_DEAD))
+        return;
+    hf__death_point("session closing");
+    hf__session_free(conn, conn->owner);
+}
+
+/* What we did not leave, others sweep up: the record lock goes with its descriptor. */
 void hf__session_close(struct hf__embedded *conn)
 {
-    if (conn->owner != HF__OWNER_NONE && conn->session &&
-        move_to(conn, conn->owner, HF__SESSION_DOOMED, HF__SESSION_DEAD)) {
-        hf__death_point("session closing");
-        hf__session_free(conn, conn->owner);
-    }
     if (conn->bell_fd >= 0)
         close(conn->bell_fd);
     if (conn->life_fd >= 0)
@@ -623,7 +572,7 @@ int hf__session_stand_by(const struct hf__embedded *conn, char error[HF__ERROR_B
         return hf__error_set(error, HF_ESYSTEM, "cannot lock the life file: %s", strerror(errno));
 
     hf__death_point("standing by");
-    hf__table_store(&conn->session->stand_by, make_identity());
+    hf__table_store(&conn->session->stand_by, hf__identity_make());
     return stood_by(conn, error);
 }
 

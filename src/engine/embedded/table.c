@@ -113,7 +113,7 @@ static int read_boot(struct hf__embedded *conn, uint64_t out_boot[2])
 
 static int map(struct hf__embedded *conn, int fd)
 {
-    void *memory = mmap(NULL, HF__TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = hf__death_map(fd, HF__TABLE_BYTES);
 
     if (memory == MAP_FAILED)
         return cannot(conn, "map it", errno);
@@ -125,7 +125,7 @@ static int map(struct hf__embedded *conn, int fd)
 void hf__table_close(struct hf__embedded *conn)
 {
     if (conn->table.map)
-        (void)munmap(conn->table.map, HF__TABLE_BYTES);
+        hf__death_unmap(conn->table.map, HF__TABLE_BYTES);
     conn->table.map = NULL;
     if (conn->table.fd >= 0)
         close(conn->table.fd);
@@ -328,9 +328,9 @@ static int check_nobody_lives(struct hf__embedded *conn)
     if (pid == 0)
         return HF_OK;
     return hf__error_set(conn->base.error, HF_EINTEGRITY,
-                         "%s/table: was removed, replaced or is of another boot while process %lld "
-                         "uses it; stop all programs that use it first",
-                         conn->table.path, (long long)pid);
+                         "%s/table: is missing or of another boot, but in use (process %lld); stop "
+                         "all programs that use the directory first",
+                         conn->table.path, (long long)(pid > 0 ? pid : 0));
 }
 
 static int check_file_size_limit(struct hf__embedded *conn)
