@@ -139,6 +139,12 @@ static void execute_script(const struct program *program, char *path)
     errno = ENOEXEC;
 }
 
+/* A folder in $PATH that may not be searched is not a command that may not be executed. */
+static bool is_there(const struct program *program, const char *path)
+{
+    return program->path_count == 1 || access(path, F_OK) == 0;
+}
+
 int program_execute(const struct program *program)
 {
     bool was_denied = false;
@@ -147,9 +153,12 @@ int program_execute(const struct program *program)
         execve(program->paths[i], program->argv, program->environment);
         if (errno == ENOEXEC)
             execute_script(program, program->paths[i]);
-        was_denied = was_denied || errno == EACCES;
-        if (errno != EACCES && errno != ENOENT && errno != ENOTDIR && errno != ENODEV &&
-            errno != ESTALE && errno != ETIMEDOUT)
+        if (errno == EACCES) {
+            was_denied = was_denied || is_there(program, program->paths[i]);
+            continue;
+        }
+        if (errno != ENOENT && errno != ENOTDIR && errno != ENODEV && errno != ESTALE &&
+            errno != ETIMEDOUT)
             return errno;
     }
     return was_denied ? EACCES : ENOENT;
