@@ -136,6 +136,17 @@ void judge_exclusion(struct world *world)
     }
 }
 
+/* Who waits and lives keeps its place. */
+void judge_purged(struct world *world, int name, const struct entry *entry)
+{
+    const struct client *client = &world->clients[entry->client];
+
+    if (client->state == CLIENT_UP && client->life == entry->life &&
+        calm_since(world, entry->since_ns))
+        judge_violation(world, name, "client %d lost its place in line in calm weather",
+                        entry->client);
+}
+
 void judge_broken(struct world *world, const uint8_t *token)
 {
     for (int i = 0; i < world->plan.clients; i++) {
@@ -206,6 +217,8 @@ static void check_hand_on(struct client *client, const struct user *user,
     const struct record *record = record_get(world, user->token);
     struct shelf *shelf = &world->stores[0].shelves[user->name];
     uint64_t handed = user->fence & 255;
+    const struct hf__hold *hold = user->grants[0]->hold;
+    uint64_t now_ns = client_now(client);
 
     if (!engine_recipe(world->plan.kind)->hands_on || handed == 0)
         return;
@@ -216,6 +229,12 @@ static void check_hand_on(struct client *client, const struct user *user,
     if (handed > HF__HAND_ON_MAX)
         judge_violation(world, user->name, "client %d hands on for the %llu. time in a turn",
                         client->index, (unsigned long long)handed);
+    if (hf__hold_valid(hold, now_ns) && hold->end_ns == HF__NEVER &&
+        atomic_load(&hold->valid_until_ns) < now_ns + client->half_lease_ns[user->name] &&
+        world->now_ns == client->released_ns[user->name])
+        judge_violation(world, user->name,
+                        "client %d hands on with less than half of the lease left",
+                        client->index);
     if (record->crowded && attempt->number >= record->crowded_number)
         judge_violation(world, user->name,
                         "client %d hands on to a claim that came after the news that others wait",

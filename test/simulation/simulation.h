@@ -379,6 +379,8 @@ struct client {
     uint64_t serials[HF__LANES][STORES_MAX]; /* of its sessions; 0: none */
     uint64_t fence_seen[NAMES_MAX];
     uint64_t acquired, busy, timed_out, handed_on;
+    uint64_t half_lease_ns[NAMES_MAX]; /* of the turn that was released last, at ... */
+    uint64_t released_ns[NAMES_MAX];
     struct hf__wake wake;
 };
 
@@ -563,6 +565,7 @@ void judge_client(struct client *client, uint64_t now_ns);
 void judge_stored_grant(struct world *world, const struct store *store, const struct entry *entry);
 void judge_loss(struct client *client, struct user *user, const char *cause);
 void judge_done(struct client *client);
+void judge_purged(struct world *world, int name, const struct entry *entry);
 void judge_broken(struct world *world, const uint8_t *token);
 void judge_orphans(struct world *world);
 void judge_end(struct world *world);

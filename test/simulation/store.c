@@ -146,6 +146,8 @@ static void purge(struct world *world, struct store *store, int name)
         }
         if (!entry->owner && head)
             world_point(world, POINT_DEAD_HEAD_PURGED);
+        if (!entry->owner)
+            judge_purged(world, name, entry);
         if (entry->broken)
             world_point(world, POINT_GRACE_OVER);
         take_out(world, store, name, i, ENDING_EXPIRED);

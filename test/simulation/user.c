@@ -195,6 +195,15 @@ static void take_grant(struct client *client, struct user *user)
     judge_grant(client, user, &world->attempts[user->attempt]);
 }
 
+/* For the judge, in case the turn is handed on. */
+static void note_lease(struct client *client, const struct user *user)
+{
+    const struct hf__turn *turn = user->grants[0]->hold->turn;
+
+    client->released_ns[user->name] = client->world->now_ns;
+    client->half_lease_ns[user->name] = turn ? turn->lease_ns / 2 : 0;
+}
+
 /* Nobody fetches it: hf_claim_free() gives it back. */
 static void abandon(struct client *client, struct user *user)
 {
@@ -202,6 +211,7 @@ static void abandon(struct client *client, struct user *user)
     TRACE(client->world, user->name, "client %d user %d never fetches it", client->index,
           user->index);
     user->state = USER_IDLE;
+    note_lease(client, user);
     hf__hold_abandon(user->grants[0], client_now(client));
     user->grant_count = 0;
     hf__claim_free(user->claim);
@@ -367,6 +377,7 @@ static void release_last(struct client *client, struct user *user)
 
     if (holds_back(client, user))
         world_point(world, POINT_HAND_ON_CROWDED);
+    note_lease(client, user);
     user->valid_before = hf__hold_valid(grant->hold, now_ns);
     user->lost_cause = grant->hold->lost_cause;
     user->grant_count = 0;
