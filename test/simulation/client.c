@@ -47,10 +47,11 @@ static void *allocate(void *context, size_t bytes)
 static void release(void *context, void *memory)
 {
     struct client *client = context;
-    struct block *block = (struct block *)memory - 1;
+    struct block *block;
 
     if (!memory)
         return;
+    block = (struct block *)memory - 1;
     if (block->next)
         block->next->prev = block->prev;
     if (block->prev)
