@@ -426,8 +426,7 @@ void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
     struct hf__core *core = claim->core;
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
-    bool busy =
-        claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
+    bool busy = claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
     /* A question is under way, or it was ours by the store and is being confirmed. */
     bool perhaps = claim->perhaps_done ||
                    (claim->turn && (claim->turn->asking != HF__REQUEST_NONE || claim->turn->fence));

@@ -134,6 +134,7 @@ struct hf__hold {
     _Atomic uint64_t lease_ns;       /* what remaining_ms says where nothing ends by itself */
     uint64_t end_ns;                 /* fixed lease or maximal hold; HF__NEVER: none */
     bool end_is_lease;      /* the end moves with the lease (fixed lease); false: maximal hold */
+    uint64_t latest_ns;     /* the maximal hold, which no extend moves; HF__NEVER: none */
     const char *lost_cause; /* NULL: not lost */
 };
 
@@ -164,17 +165,17 @@ struct hf__turn {
     int mode;
     bool ends;
     bool others_wait;
-    bool lowered; /* a DOWNGRADE has been asked for and not confirmed */
+    bool lowered;         /* a DOWNGRADE has been asked for and not confirmed */
     bool lowered_perhaps; /* ... and one was left without an answer */
-    bool overtaken; /* the asker's question was put again before it was answered */
+    bool overtaken;       /* the asker's question was put again before it was answered */
     bool
         left_unanswered; /* a RELEASE sent while valid got no answer: a later "not there" is ours */
     bool at_risk;        /* AT_RISK was told */
     uint64_t lease_ns;
     uint64_t grace_ns;
-    uint64_t asked_ns;       /* when the question under way was sent */
-    uint64_t asked_lease_ns; /* ... and the lease that it asks for */
-    uint64_t heard_ns;       /* when the last answered CLAIM or INSPECT was sent */
+    uint64_t asked_ns;        /* when the question under way was sent */
+    uint64_t asked_lease_ns;  /* ... and the lease that it asks for */
+    uint64_t heard_ns;        /* when the last answered CLAIM or INSPECT was sent */
     uint64_t stored_until_ns; /* the store keeps nothing of it beyond; HF__NEVER: only we end it */
     uint64_t valid_until_ns;
     uint64_t renew_at_ns;
@@ -338,6 +339,8 @@ struct hf__hold *hf__hold_find(const struct hf__name *name, const struct hf__own
 int hf__hold_new(struct hf_claim *claim, struct hf__turn *turn, uint64_t now_ns,
                  struct hf__hold **out_hold);
 int hf__hold_nest(struct hf__hold *hold, struct hf_claim *claim);
+/* Of a fixed lease: here it ends, or earlier, at the maximal hold. */
+void hf__hold_end(struct hf__hold *hold, uint64_t end_ns);
 void hf__hold_set_validity(struct hf__hold *hold, uint64_t valid_until_ns);
 void hf__hold_lose(struct hf__hold *hold, const char *cause, uint64_t now_ns);
 void hf__hold_tell(struct hf__hold *hold, int event_kind, uint64_t now_ns);

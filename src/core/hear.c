@@ -183,8 +183,8 @@ static void crowd(struct hf__turn *turn)
 /* A fixed lease is had in full: who was appointed has only what is left of its deadline. */
 static bool is_partial(const struct hf__turn *turn, const struct hf__reply *reply)
 {
-    return turn->core->recipe->leases && (reply->ticket.kind == HF__REQUEST_NONE ||
-                                          reply->ticket.kind == HF__REQUEST_INSPECT);
+    return turn->core->recipe->leases &&
+           (reply->ticket.kind == HF__REQUEST_NONE || reply->ticket.kind == HF__REQUEST_INSPECT);
 }
 
 /* It is ours, by the store. Believed only if enough of it is left by our own clock: an answer that
@@ -275,7 +275,7 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     } else if (limited) {
         note_margin(turn, now_ns);
         if (turn->extend_lease_ns > 0 && hold->end_is_lease)
-            hold->end_ns = until_ns;
+            hf__hold_end(hold, until_ns);
         if (turn->extend_lease_ns > 0 || until_ns > turn->valid_until_ns)
             turn->valid_until_ns = until_ns;
     }
