@@ -27,7 +27,8 @@ static void *allocate(void *context, size_t bytes)
     struct world *world = client->world;
     struct block *block;
 
-    if (client->state == CLIENT_UP && fault_on(world, FAULT_ALLOCATION) && world_chance(world, 10)) {
+    if (client->state == CLIENT_UP && fault_on(world, FAULT_ALLOCATION) &&
+        world_chance(world, 10)) {
         fault_count(world, FAULT_ALLOCATION);
         return NULL;
     }
@@ -167,10 +168,10 @@ static void end(struct client *client)
     if (world->plan.kind == KIND_KERNEL)
         store_bury(world, &world->stores[0], client->index);
     if (world->phase != PHASE_CLOSING)
-        calendar_add(world, (struct event){
-                                .at_ns = world->now_ns + world_between(world, 50 * MS, 3 * S),
-                                .kind = EVENT_CLIENT_UP,
-                                .who = (uint32_t)client->index });
+        calendar_add(world,
+                     (struct event){ .at_ns = world->now_ns + world_between(world, 50 * MS, 3 * S),
+                                     .kind = EVENT_CLIENT_UP,
+                                     .who = (uint32_t)client->index });
 }
 
 void client_crash(struct client *client)
@@ -208,6 +209,7 @@ void client_resume(struct client *client)
     TRACE(client->world, -1, "client %d goes on", client->index);
     client->paused_until = 0;
     client->step_at_ns = HF__NEVER;
+    judge_exclusion(client->world); /* its users may look at the clock before anything else runs */
     client_plan_step(client, client->world->now_ns + world_between(client->world, 0, MS));
 }
 
@@ -229,9 +231,9 @@ void client_plan_step(struct client *client, uint64_t at_ns)
     if (client->step_at_ns <= at_ns)
         return;
     client->step_at_ns = at_ns;
-    calendar_add(client->world, (struct event){ .at_ns = at_ns,
-                                                .kind = EVENT_STEP,
-                                                .who = (uint32_t)client->index });
+    calendar_add(
+        client->world,
+        (struct event){ .at_ns = at_ns, .kind = EVENT_STEP, .who = (uint32_t)client->index });
 }
 
 void client_wake(struct client *client)

@@ -27,7 +27,7 @@ struct sim_conn {
     uint64_t connect_by_ns;
     bool doomed;
     struct mail arrived;
-    struct mail pending; /* questions without an answer; end_ns: by when, held: it was sent */
+    struct mail pending;  /* questions without an answer; end_ns: by when, held: it was sent */
     struct letter *shown; /* what the last reply points at */
     uint64_t claims[CLAIMS_MAX];
     size_t claim_count;

@@ -16,8 +16,7 @@ static uint32_t possible(enum kind kind)
                        BIT(REFUSED_SUBMIT) | BIT(ALLOCATION) | BIT(STORE_FAILS);
     uint32_t stream = process | BIT(DELAY) | BIT(CUT_BEFORE) | BIT(CUT_AFTER) | BIT(CUT_LATE) |
                       BIT(PARTITION) | BIT(DRIFT);
-    uint32_t network =
-        stream | BIT(LOSS) | BIT(NEWS_LOSS) | BIT(DUPLICATE) | BIT(STORE_CRASH);
+    uint32_t network = stream | BIT(LOSS) | BIT(NEWS_LOSS) | BIT(DUPLICATE) | BIT(STORE_CRASH);
 
     switch (kind) {
     case KIND_KERNEL:

@@ -233,8 +233,7 @@ static void check_hand_on(struct client *client, const struct user *user,
         atomic_load(&hold->valid_until_ns) < now_ns + client->half_lease_ns[user->name] &&
         world->now_ns == client->released_ns[user->name])
         judge_violation(world, user->name,
-                        "client %d hands on with less than half of the lease left",
-                        client->index);
+                        "client %d hands on with less than half of the lease left", client->index);
     if (record->crowded && attempt->number >= record->crowded_number)
         judge_violation(world, user->name,
                         "client %d hands on to a claim that came after the news that others wait",
@@ -283,11 +282,11 @@ void judge_grant(struct client *client, struct user *user, const struct attempt 
     world->grants_in_phase++;
     world->tally->grants++;
     world_mix(world, user->fence);
-    TRACE(world, user->name, "client %d user %d HOLDS it, fence %llu%s", client->index,
-          user->index, (unsigned long long)user->fence, user->mode == HF_SHARED ? ", shared" : "");
+    TRACE(world, user->name, "client %d user %d HOLDS it, fence %llu%s", client->index, user->index,
+          (unsigned long long)user->fence, user->mode == HF_SHARED ? ", shared" : "");
     if (hold->mode != attempt->mode)
-        judge_violation(world, user->name, "client %d asked for mode %d and got %d",
-                        client->index, attempt->mode, hold->mode);
+        judge_violation(world, user->name, "client %d asked for mode %d and got %d", client->index,
+                        attempt->mode, hold->mode);
     /* Else it was lost before anybody could look, or taken away before it was handed on. */
     if (hf__hold_valid(hold, client_now(client)) && !user->broken)
         check_fence(client, user, attempt);
@@ -401,8 +400,8 @@ void judge_answer(struct client *client, struct user *user, struct attempt *atte
 {
     struct world *world = client->world;
 
-    TRACE(world, user->name, "client %d user %d: the claim answers %s", client->index,
-          user->index, hf__error_name(status));
+    TRACE(world, user->name, "client %d user %d: the claim answers %s", client->index, user->index,
+          hf__error_name(status));
     world_mix(world, (uint64_t)(int64_t)status);
     if (attempt->status != HF_PENDING)
         judge_violation(world, user->name, "a claim is answered twice");
@@ -411,11 +410,10 @@ void judge_answer(struct client *client, struct user *user, struct attempt *atte
     client->busy += status == HF_EBUSY;
     client->timed_out += status == HF_ETIMEDOUT;
     if (!is_allowed(client, user, attempt, status))
-        judge_violation(world, user->name,
-                        "client %d user %d: %s is no answer here (waits %lld ms, %s)",
-                        client->index, user->index, hf__error_name(status),
-                        (long long)attempt->wait_ms,
-                        attempt->heard_busy ? "heard 'busy'" : "never heard 'busy'");
+        judge_violation(
+            world, user->name, "client %d user %d: %s is no answer here (waits %lld ms, %s)",
+            client->index, user->index, hf__error_name(status), (long long)attempt->wait_ms,
+            attempt->heard_busy ? "heard 'busy'" : "never heard 'busy'");
 }
 
 /* --- answers of holders' questions --- */
@@ -444,6 +442,10 @@ void judge_release(struct client *client, struct user *user, int status)
                             client->index);
         return;
     }
+    if (status == HF_OK && !user->handed_on && !is_quorum(world) && !record->released_unanswered &&
+        record->endings[0] > ENDING_RELEASED)
+        judge_violation(world, user->name, "client %d: release says OK of what was taken away",
+                        client->index);
     if (status == HF_OK && !user->valid_before)
         judge_violation(world, user->name, "client %d: a lost hold is released as if it were held",
                         client->index);
@@ -521,11 +523,22 @@ static void count_loss(struct world *world, const char *cause)
     }
 }
 
+/* Only single requests fail here, and none has for long enough that a renewal must have got through. */
+static bool renewable(const struct world *world, const struct user *user)
+{
+    uint32_t single = 1u << FAULT_LOSS | 1u << FAULT_NEWS_LOSS | 1u << FAULT_DUPLICATE |
+                      1u << FAULT_STORE_FAILS | 1u << FAULT_REFUSED_SUBMIT |
+                      1u << FAULT_ALLOCATION | 1u << FAULT_DRIFT;
+    uint64_t enough_ns = user->lease_ns / 3 + 100 * MS;
+
+    return !(world->plan.faults & ~single) && world->now_ns > world->last_fault_ns + enough_ns;
+}
+
 void judge_loss(struct client *client, struct user *user, const char *cause)
 {
     struct world *world = client->world;
     const struct record *record = record_get(world, user->token);
-    bool calm = calm_since(world, user->granted_ns);
+    bool calm = calm_since(world, user->granted_ns) || renewable(world, user);
 
     TRACE(world, user->name, "client %d user %d has LOST it: %s", client->index, user->index,
           cause);
@@ -535,11 +548,11 @@ void judge_loss(struct client *client, struct user *user, const char *cause)
                         client->index, user->index);
     if (strcmp(cause, HF__CAUSE_EXPIRED) == 0 && calm && !user->fixed_lease && !user->broken)
         judge_violation(world, user->name,
-                        "client %d user %d has lost a renewed lock in calm weather",
-                        client->index, user->index);
+                        "client %d user %d has lost a renewed lock in calm weather", client->index,
+                        user->index);
     if (strcmp(cause, HF__CAUSE_MAX_HOLD) == 0 && !user->max_hold)
-        judge_violation(world, user->name, "client %d user %d had no maximal hold",
-                        client->index, user->index);
+        judge_violation(world, user->name, "client %d user %d had no maximal hold", client->index,
+                        user->index);
 }
 
 static void note_event(struct world *world, struct user *user, const struct hf__note *note)
@@ -560,6 +573,9 @@ static void check_hold(struct client *client, struct user *user, uint64_t now_ns
     bool pending = !hf__list_empty(&note->place) && note->event.kind == HF_EVENT_LOST;
 
     note_event(world, user, note);
+    if (valid && (now_ns > user->max_until_ns || now_ns > user->fixed_until_ns))
+        judge_violation(world, user->name, "client %d user %d holds beyond its %s", client->index,
+                        user->index, now_ns > user->max_until_ns ? "maximum" : "fixed lease");
     if (user->lost && valid)
         judge_violation(world, user->name, "client %d user %d: LOST is not final", client->index,
                         user->index);

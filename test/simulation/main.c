@@ -87,7 +87,8 @@ static _Noreturn void run_traced(const struct choice *choice, uint64_t seed, FIL
 static void tell_story(const struct choice *choice, uint64_t seed)
 {
     FILE *trace = tmpfile();
-    int *name = mmap(NULL, sizeof(*name), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int *name =
+        mmap(NULL, sizeof(*name), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int status = 0;
     pid_t child;
 
@@ -251,10 +252,10 @@ static int summarise(const struct board *boards, const struct choice *choice)
         }
     }
     failed = sum.failed + sum.unlike + (full ? unseen : 0);
-    (void)printf("%llu passed, %llu failed\n",
-                 (unsigned long long)(sum.tally.seeds > sum.failed ? sum.tally.seeds - sum.failed
-                                                                   : 0),
-                 (unsigned long long)failed);
+    (void)printf(
+        "%llu passed, %llu failed\n",
+        (unsigned long long)(sum.tally.seeds > sum.failed ? sum.tally.seeds - sum.failed : 0),
+        (unsigned long long)failed);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -65,9 +65,15 @@ static bool between_halves(struct world *world, const struct session *session)
            (world->partition_client < 0 && world->partition_store == session->store);
 }
 
-static bool gets_lost(struct world *world, const struct session *session, const struct letter *letter)
+static bool is_news(const struct letter *letter)
 {
-    bool news = letter->kind == LETTER_ANSWER && letter->reply.ticket.kind == HF__REQUEST_NONE;
+    return letter->kind == LETTER_ANSWER && letter->reply.ticket.kind == HF__REQUEST_NONE;
+}
+
+static bool gets_lost(struct world *world, const struct session *session,
+                      const struct letter *letter)
+{
+    bool news = is_news(letter);
 
     if (is_stream(world))
         return false;
@@ -86,13 +92,18 @@ static bool gets_lost(struct world *world, const struct session *session, const 
     return false;
 }
 
-static uint64_t draw_delay(struct world *world, const struct session *session)
+static uint64_t draw_delay(struct world *world, const struct session *session,
+                           const struct letter *letter)
 {
     uint64_t latency_ns = world->plan.latency_ns;
     uint64_t delay_ns = world_between(world, latency_ns / 2, latency_ns);
+    /* Appointments come late more often: they are what may lapse on the way. */
+    bool news = is_news(letter) && letter->reply.kind == HF__REPLY_GRANTED;
 
-    if (fault_on(world, FAULT_DELAY) && world_chance(world, 15)) {
-        delay_ns += world_between(world, 5 * MS, world_chance(world, 20) ? 2 * S : 200 * MS);
+    if (fault_on(world, FAULT_DELAY) && world_chance(world, news ? 40 : 15)) {
+        bool is_long = world_chance(world, news ? 80 : 20);
+
+        delay_ns += world_between(world, 5 * MS, is_long ? 2500 * MS : 200 * MS);
         fault_count(world, FAULT_DELAY);
     }
     if (is_stream(world) && between_halves(world, session)) {
@@ -111,7 +122,7 @@ static void send(struct world *world, struct letter *letter, bool to_store)
 {
     struct session *session = find(world, letter->serial);
     uint64_t *ordered_ns = to_store ? &session->ordered_up_ns : &session->ordered_down_ns;
-    uint64_t at_ns = world->now_ns + draw_delay(world, session);
+    uint64_t at_ns = world->now_ns + draw_delay(world, session, letter);
 
     if (gets_lost(world, session, letter)) {
         TRACE(world, -1, "lost on the way: letter %d of session %llu", (int)letter->kind,
@@ -183,8 +194,7 @@ uint64_t network_open(struct client *client, size_t store, struct hf__conn *conn
 
     if (world->session_count == world->session_room) {
         world->session_room = world->session_room ? world->session_room * 2 : 64;
-        world->sessions =
-            realloc(world->sessions, world->session_room * sizeof(*world->sessions));
+        world->sessions = realloc(world->sessions, world->session_room * sizeof(*world->sessions));
         if (!world->sessions)
             abort();
     }

@@ -105,10 +105,10 @@ const char *report_kind(enum kind kind)
 const char *report_request(enum hf__request_kind kind)
 {
     static const char *const names[] = {
-        [HF__REQUEST_NONE] = "news",         [HF__REQUEST_CLAIM] = "CLAIM",
-        [HF__REQUEST_INSPECT] = "INSPECT",   [HF__REQUEST_RENEW] = "RENEW",
-        [HF__REQUEST_RELEASE] = "RELEASE",   [HF__REQUEST_DOWNGRADE] = "DOWNGRADE",
-        [HF__REQUEST_BREAK] = "BREAK",       [HF__REQUEST_LIST] = "LIST",
+        [HF__REQUEST_NONE] = "news",       [HF__REQUEST_CLAIM] = "CLAIM",
+        [HF__REQUEST_INSPECT] = "INSPECT", [HF__REQUEST_RENEW] = "RENEW",
+        [HF__REQUEST_RELEASE] = "RELEASE", [HF__REQUEST_DOWNGRADE] = "DOWNGRADE",
+        [HF__REQUEST_BREAK] = "BREAK",     [HF__REQUEST_LIST] = "LIST",
     };
 
     return names[kind];

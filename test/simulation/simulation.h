@@ -21,12 +21,12 @@
 #include "core/core.h"
 #include "dice.h"
 
-#define NAMES_MAX   3
-#define CLIENTS_MAX 5
-#define USERS_MAX   4
-#define STORES_MAX  5
-#define NEST_MAX    3
-#define ENTRIES_MAX 96
+#define NAMES_MAX    3
+#define CLIENTS_MAX  5
+#define USERS_MAX    4
+#define STORES_MAX   5
+#define NEST_MAX     3
+#define ENTRIES_MAX  96
 #define RECORD_HEADS 1024 /* a power of two */
 
 #define MS HF__NS_PER_MS
@@ -290,7 +290,7 @@ struct attempt {
     bool confirmed; /* a RENEW went out before it was held */
     bool appointed; /* was told so */
     bool cancelled;
-    bool lost_place; /* GONE while waiting */
+    bool lost_place;                /* GONE while waiting */
     uint8_t token[HF__TOKEN_BYTES]; /* of its last CLAIM */
 };
 
@@ -326,15 +326,19 @@ struct user {
     int owner_kind;
     bool fixed_lease;
     bool max_hold;
-    bool broken; /* the store has taken it away: no promise holds any more */
+    bool handed_on;          /* the release was answered without asking the store */
+    uint64_t max_hold_ns;    /* 0: none */
+    uint64_t max_until_ns;   /* by its own clock it may not be valid beyond: maximal hold ... */
+    uint64_t fixed_until_ns; /* ... or fixed lease */
+    bool broken;             /* the store has taken it away: no promise holds any more */
     bool downgrading;
     bool lowered_perhaps; /* a downgrade was left without an answer */
-    bool lost_told;    /* the event was fetched */
-    int pending_event; /* kind of the one that waits to be fetched; 0: none */
-    bool valid_before; /* when the release was asked for */
-    bool granted_told; /* the event GRANTED was fetched */
-    bool seen_over;    /* was not valid by the clock */
-    bool lost;         /* was seen to be lost: for good */
+    bool lost_told;       /* the event was fetched */
+    int pending_event;    /* kind of the one that waits to be fetched; 0: none */
+    bool valid_before;    /* when the release was asked for */
+    bool granted_told;    /* the event GRANTED was fetched */
+    bool seen_over;       /* was not valid by the clock */
+    bool lost;            /* was seen to be lost: for good */
     uint64_t lease_ns;
     uint64_t fence;
     uint64_t granted_ns;

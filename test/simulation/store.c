@@ -122,7 +122,8 @@ static void take_out(struct world *world, struct store *store, int name, size_t 
           (unsigned long long)entry->claim_id, entry->client, entry->owner ? "owner" : "waiting",
           (int)ending);
     if (entry->owner)
-        record->endings[store->index] = entry->broken ? ENDING_BROKEN : ending;
+        record->endings[store->index] =
+            entry->broken && ending != ENDING_RELEASED ? ENDING_BROKEN : ending;
     if (entry->broken)
         judge_broken(world, entry->token);
     shelf->count--;
@@ -205,7 +206,8 @@ static void own(struct world *world, struct store *store, int name, struct entry
 
     entry->owner = true;
     shelf->counter++;
-    entry->fence = engine_recipe(world->plan.kind)->hands_on ? shelf->counter * 256 : shelf->counter;
+    entry->fence =
+        engine_recipe(world->plan.kind)->hands_on ? shelf->counter * 256 : shelf->counter;
     if (!has_leases(world) && entry->ends) {
         entry->end_ns = store_clock(world, store) + entry->lease_ns;
         calendar_add(world, (struct event){ .at_ns = world_when(&store->clock, entry->end_ns),
@@ -317,9 +319,8 @@ static void answer_waiter(struct world *world, struct store *store, const struct
     uint64_t scale = engine_recipe(world->plan.kind)->hands_on ? 256 : 1;
 
     answer_busy(world, question, shelf,
-                (struct hf__reply){ .kind = HF__REPLY_QUEUED,
-                                    .ahead = ahead,
-                                    .fence = shelf->counter * scale });
+                (struct hf__reply){
+                    .kind = HF__REPLY_QUEUED, .ahead = ahead, .fence = shelf->counter * scale });
 }
 
 static void tell_owners(struct world *world, struct store *store, int name)
@@ -330,8 +331,7 @@ static void tell_owners(struct world *world, struct store *store, int name)
         return;
     for (size_t i = 0; i < shelf->count; i++) {
         if (shelf->entries[i].owner)
-            tell(world, store, &shelf->entries[i],
-                 (struct hf__reply){ .kind = HF__REPLY_CROWDED });
+            tell(world, store, &shelf->entries[i], (struct hf__reply){ .kind = HF__REPLY_CROWDED });
     }
 }
 
@@ -541,8 +541,7 @@ static void break_turn(struct world *world, struct store *store, const struct qu
         if (!entry->owner || entry->broken || entry->fence != question->fence)
             continue;
         answer(world, question, (struct hf__reply){ .kind = HF__REPLY_DONE });
-        tell(world, store, entry,
-             (struct hf__reply){ .kind = HF__REPLY_GONE, .cause = "broken" });
+        tell(world, store, entry, (struct hf__reply){ .kind = HF__REPLY_GONE, .cause = "broken" });
         entry->broken = true;
         if (entry->end_ns > now_ns + entry->grace_ns)
             entry->end_ns = now_ns + entry->grace_ns;

@@ -81,6 +81,7 @@ static void draw_terms(struct client *client, struct user *user, struct hf__term
     terms->owner.name = owners[user->index];
     user->fixed_lease = terms->fixed_lease;
     user->max_hold = terms->max_hold_ns > 0;
+    user->max_hold_ns = terms->max_hold_ns;
     user->lease_ns = terms->lease_ns;
     user->mode = terms->mode;
 }
@@ -134,8 +135,8 @@ static void start_claim(struct client *client, struct user *user)
           (long long)terms.wait_ms, (unsigned long long)(terms.lease_ns / MS),
           terms.fixed_lease ? ", fixed" : "", terms.max_hold_ns ? ", maximal hold" : "");
     user->state = USER_WAITING;
-    status = hf__claim_start(client->core, names[user->name], &terms, client_now(client),
-                             &user->claim);
+    status =
+        hf__claim_start(client->core, names[user->name], &terms, client_now(client), &user->claim);
     if (status < 0) {
         judge_answer(client, user, &world->attempts[user->attempt], status);
         rest(client, user);
@@ -185,6 +186,8 @@ static void take_grant(struct client *client, struct user *user)
     user->grant_count = 1;
     user->fence = hold->fence;
     user->granted_ns = world->now_ns;
+    user->max_until_ns = user->max_hold ? client_now(client) + user->max_hold_ns : HF__NEVER;
+    user->fixed_until_ns = user->fixed_lease ? client_now(client) + user->lease_ns : HF__NEVER;
     user->downgrading = user->lowered_perhaps = false;
     user->lost = user->seen_over = false;
     user->state = USER_HOLDING;
@@ -289,8 +292,7 @@ static void nest(struct client *client, struct user *user)
         world_point(world, POINT_DEADLOCK);
     if (status != wanted && !(status == HF_ENOMEM && world->plan.faults & 1u << FAULT_ALLOCATION))
         judge_violation(world, user->name, "client %d user %d: a nested claim answers %s, not %s",
-                        client->index, user->index, hf__error_name(status),
-                        hf__error_name(wanted));
+                        client->index, user->index, hf__error_name(status), hf__error_name(wanted));
     user_plan(client, user, draw_hold(world) / 2);
 }
 
@@ -323,6 +325,11 @@ static void downgrade(struct client *client, struct user *user)
     client_step(client);
 }
 
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
 static void look_at_asking(struct client *client, struct user *user)
 {
     struct world *world = client->world;
@@ -346,6 +353,8 @@ static void look_at_asking(struct client *client, struct user *user)
         world_point(world, POINT_SHORTENED_UNKNOWN);
     if (status == HF_OK && !shared)
         user->lease_ns = user->extend_ns;
+    if (!shared && user->fixed_lease && status != HF_ELOST)
+        user->fixed_until_ns = later(user->fixed_until_ns, client_now(client) + user->extend_ns);
     if (shared && status == HF_EUNKNOWN)
         user->lowered_perhaps = true;
     else if (shared && status != HF_OK && !user->lowered_perhaps)
@@ -389,6 +398,7 @@ static void release_last(struct client *client, struct user *user)
     TRACE(world, user->name, "client %d user %d releases, %s", client->index, user->index,
           user->valid_before ? "valid" : "not valid");
     hf__hold_release(grant, now_ns);
+    user->handed_on = grant->answer.status == HF_OK;
 }
 
 static void release_one(struct client *client, struct user *user)

@@ -74,8 +74,8 @@ void witness_reply(struct client *client, const struct hf__reply *reply)
     const struct hf__turn *turn = hf__turn_find(client->core, reply->ticket.claim_id);
     struct attempt *attempt = attempt_of(client, turn);
     bool news = reply->ticket.kind == HF__REQUEST_NONE;
-    bool stale = news && reply->kind == HF__REPLY_GRANTED && turn &&
-                 reply->fence <= turn->fence_passed;
+    bool stale =
+        news && reply->kind == HF__REPLY_GRANTED && turn && reply->fence <= turn->fence_passed;
 
     TRACE(world, turn ? turn->name->text[1] - '0' : -1,
           "client %d hears %s to %s, turn %llx (round %u)%s", client->index,

@@ -62,8 +62,8 @@ void world_free(struct world *world)
 
 uint64_t world_clock(const struct timepiece *clock, uint64_t true_ns)
 {
-    int64_t gained_ns = (int64_t)true_ns / 1000000 * clock->ppm +
-                        (int64_t)true_ns % 1000000 * clock->ppm / 1000000;
+    int64_t gained_ns =
+        (int64_t)true_ns / 1000000 * clock->ppm + (int64_t)true_ns % 1000000 * clock->ppm / 1000000;
 
     return clock->base_ns + true_ns + (uint64_t)gained_ns;
 }
@@ -185,8 +185,7 @@ static bool advance_phase(struct world *world)
         blame(world);
     if (world_calm(world))
         judge_orphans(world);
-    calendar_add(world,
-                 (struct event){ .at_ns = world->now_ns + LOOK_NS, .kind = EVENT_PHASE });
+    calendar_add(world, (struct event){ .at_ns = world->now_ns + LOOK_NS, .kind = EVENT_PHASE });
     return false;
 }
 
@@ -313,8 +312,8 @@ static void begin(struct world *world, uint64_t seed, int kind)
         store_start(world, i);
     for (int i = 0; i < world->plan.clients; i++)
         client_start(world, i);
-    calendar_add(world, (struct event){ .at_ns = world_between(world, 0, 8 * S),
-                                        .kind = EVENT_FAULT });
+    calendar_add(world,
+                 (struct event){ .at_ns = world_between(world, 0, 8 * S), .kind = EVENT_FAULT });
     calendar_add(world, (struct event){ .at_ns = LOOK_NS, .kind = EVENT_PHASE });
 }
 
