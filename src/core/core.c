@@ -63,6 +63,8 @@ int hf__core_init(struct hf__core *core, const struct hf__env *env,
 void hf__core_done(struct hf__core *core)
 {
     hf__driver_close(&core->driver);
+    hf__heap_done(&core->turn_timers); /* before the turns that lie in it */
+    hf__heap_done(&core->claim_timers);
     HF__LIST_FOR(node, &core->operations)
     {
         hf__operation_free(core, HF__LIST_ENTRY(node, struct hf__operation, place));
@@ -83,8 +85,6 @@ void hf__core_done(struct hf__core *core)
         hf__env_free(core->env, core->turns[i]);
     hf__env_free(core->env, core->turns);
     hf__names_done(core);
-    hf__heap_done(&core->turn_timers);
-    hf__heap_done(&core->claim_timers);
 }
 
 /* A turn that has ended no longer keeps others of this client in the local queue. They keep the

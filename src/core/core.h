@@ -134,6 +134,7 @@ struct hf__hold {
     _Atomic uint64_t lease_ns;       /* what remaining_ms says where nothing ends by itself */
     uint64_t end_ns;                 /* fixed lease or maximal hold; HF__NEVER: none */
     bool end_is_lease;      /* the end moves with the lease (fixed lease); false: maximal hold */
+    uint64_t latest_ns;     /* the maximal hold, which no extend moves; HF__NEVER: none */
     const char *lost_cause; /* NULL: not lost */
 };
 
@@ -364,6 +365,8 @@ struct hf_grant *hf__hold_take(struct hf__turn *turn, const struct hf__terms *te
 /* Ends the handle if the store can say so at once; false: nothing has happened. */
 bool hf__hold_give(struct hf_grant *grant, uint64_t now_ns);
 int hf__hold_nest(struct hf__hold *hold, struct hf_claim *claim);
+/* Of a fixed lease: here it ends, or earlier, at the maximal hold. */
+void hf__hold_end(struct hf__hold *hold, uint64_t end_ns);
 void hf__hold_set_validity(struct hf__hold *hold, uint64_t valid_until_ns);
 void hf__hold_lose(struct hf__hold *hold, const char *cause, uint64_t now_ns);
 void hf__hold_tell(struct hf__hold *hold, int event_kind, uint64_t now_ns);

@@ -294,7 +294,7 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     } else if (limited) {
         note_margin(turn, now_ns);
         if (turn->extend_lease_ns > 0 && hold->end_is_lease)
-            hold->end_ns = until_ns;
+            hf__hold_end(hold, until_ns);
         if (turn->extend_lease_ns > 0 || until_ns > turn->valid_until_ns)
             turn->valid_until_ns = until_ns;
     }

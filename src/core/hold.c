@@ -104,21 +104,19 @@ static struct hf_grant *new_grant(struct hf__core *core, struct hf__hold *hold,
     return grant;
 }
 
+void hf__hold_end(struct hf__hold *hold, uint64_t end_ns)
+{
+    hold->end_is_lease = end_ns < hold->latest_ns;
+    hold->end_ns = hold->end_is_lease ? end_ns : hold->latest_ns;
+}
+
 static void limit(struct hf__hold *hold, const struct hf__terms *terms, const struct hf__turn *turn,
                   uint64_t now_ns)
 {
     uint64_t max_hold_ns = terms->max_hold_ns;
 
-    hold->end_ns = HF__NEVER;
-    hold->end_is_lease = false;
-    if (terms->fixed_lease) {
-        hold->end_ns = turn->valid_until_ns;
-        hold->end_is_lease = true;
-    }
-    if (max_hold_ns > 0 && now_ns + max_hold_ns < hold->end_ns) {
-        hold->end_ns = now_ns + max_hold_ns;
-        hold->end_is_lease = false;
-    }
+    hold->latest_ns = max_hold_ns > 0 ? now_ns + max_hold_ns : HF__NEVER;
+    hf__hold_end(hold, terms->fixed_lease ? turn->valid_until_ns : HF__NEVER);
 }
 
 static struct hf__hold *take_hold(struct hf__core *core)
@@ -384,8 +382,8 @@ void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns)
         return;
     }
     /* Not beyond the maximal hold, where the store is to end it; elsewhere we do. */
-    if (turn->ends && !hold->end_is_lease && now_ns + lease_ns > hold->end_ns)
-        lease_ns = hold->end_ns - now_ns;
+    if (turn->ends && now_ns + lease_ns > hold->latest_ns)
+        lease_ns = hold->latest_ns - now_ns;
     turn->asker = grant;
     hf__turn_extend(turn, lease_ns, now_ns);
 }

@@ -48,10 +48,11 @@ static void *allocate(void *context, size_t bytes)
 static void release(void *context, void *memory)
 {
     struct client *client = context;
-    struct block *block = (struct block *)memory - 1;
+    struct block *block;
 
     if (!memory)
         return;
+    block = (struct block *)memory - 1;
     if (block->next)
         block->next->prev = block->prev;
     if (block->prev)
@@ -209,6 +210,7 @@ void client_resume(struct client *client)
     TRACE(client->world, -1, "client %d goes on", client->index);
     client->paused_until = 0;
     client->step_at_ns = HF__NEVER;
+    judge_exclusion(client->world); /* its users may look at the clock before anything else runs */
     client_plan_step(client, client->world->now_ns + world_between(client->world, 0, MS));
 }
 

@@ -136,6 +136,17 @@ void judge_exclusion(struct world *world)
     }
 }
 
+/* Who waits and lives keeps its place. */
+void judge_purged(struct world *world, int name, const struct entry *entry)
+{
+    const struct client *client = &world->clients[entry->client];
+
+    if (client->state == CLIENT_UP && client->life == entry->life &&
+        calm_since(world, entry->since_ns))
+        judge_violation(world, name, "client %d lost its place in line in calm weather",
+                        entry->client);
+}
+
 void judge_broken(struct world *world, const uint8_t *token)
 {
     for (int i = 0; i < world->plan.clients; i++) {
@@ -206,6 +217,8 @@ static void check_hand_on(struct client *client, const struct user *user,
     const struct record *record = record_get(world, user->token);
     struct shelf *shelf = &world->stores[0].shelves[user->name];
     uint64_t handed = user->fence & 255;
+    const struct hf__hold *hold = user->grants[0]->hold;
+    uint64_t now_ns = client_now(client);
 
     if (!engine_recipe(world->plan.kind)->hands_on || handed == 0)
         return;
@@ -216,6 +229,11 @@ static void check_hand_on(struct client *client, const struct user *user,
     if (handed > HF__HAND_ON_MAX)
         judge_violation(world, user->name, "client %d hands on for the %llu. time in a turn",
                         client->index, (unsigned long long)handed);
+    if (hf__hold_valid(hold, now_ns) && hold->end_ns == HF__NEVER &&
+        atomic_load(&hold->valid_until_ns) < now_ns + client->half_lease_ns[user->name] &&
+        world->now_ns == client->released_ns[user->name])
+        judge_violation(world, user->name,
+                        "client %d hands on with less than half of the lease left", client->index);
     if (record->crowded && attempt->number >= record->crowded_number)
         judge_violation(world, user->name,
                         "client %d hands on to a claim that came after the news that others wait",
@@ -424,6 +442,10 @@ void judge_release(struct client *client, struct user *user, int status)
                             client->index);
         return;
     }
+    if (status == HF_OK && !user->handed_on && !is_quorum(world) && !record->released_unanswered &&
+        record->endings[0] > ENDING_RELEASED)
+        judge_violation(world, user->name, "client %d: release says OK of what was taken away",
+                        client->index);
     if (status == HF_OK && !user->valid_before)
         judge_violation(world, user->name, "client %d: a lost hold is released as if it were held",
                         client->index);
@@ -501,11 +523,22 @@ static void count_loss(struct world *world, const char *cause)
     }
 }
 
+/* Only single requests fail here, and none has for long enough that a renewal must have got through. */
+static bool renewable(const struct world *world, const struct user *user)
+{
+    uint32_t single = 1u << FAULT_LOSS | 1u << FAULT_NEWS_LOSS | 1u << FAULT_DUPLICATE |
+                      1u << FAULT_STORE_FAILS | 1u << FAULT_REFUSED_SUBMIT |
+                      1u << FAULT_ALLOCATION | 1u << FAULT_DRIFT;
+    uint64_t enough_ns = user->lease_ns / 3 + 100 * MS;
+
+    return !(world->plan.faults & ~single) && world->now_ns > world->last_fault_ns + enough_ns;
+}
+
 void judge_loss(struct client *client, struct user *user, const char *cause)
 {
     struct world *world = client->world;
     const struct record *record = record_get(world, user->token);
-    bool calm = calm_since(world, user->granted_ns);
+    bool calm = calm_since(world, user->granted_ns) || renewable(world, user);
 
     TRACE(world, user->name, "client %d user %d has LOST it: %s", client->index, user->index,
           cause);
@@ -540,6 +573,9 @@ static void check_hold(struct client *client, struct user *user, uint64_t now_ns
     bool pending = !hf__list_empty(&note->place) && note->event.kind == HF_EVENT_LOST;
 
     note_event(world, user, note);
+    if (valid && (now_ns > user->max_until_ns || now_ns > user->fixed_until_ns))
+        judge_violation(world, user->name, "client %d user %d holds beyond its %s", client->index,
+                        user->index, now_ns > user->max_until_ns ? "maximum" : "fixed lease");
     if (user->lost && valid)
         judge_violation(world, user->name, "client %d user %d: LOST is not final", client->index,
                         user->index);

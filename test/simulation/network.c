@@ -1,12 +1,12 @@
 /* network.c: how do letters travel, and how do they fail to?
  *
  * A session is a connection. Letters of one direction arrive in the order in which they were sent,
- * each after its own delay, unless a fault that is on drops, doubles or delays one. A session that
- * is cut ends for the client at once and for the store a while later; what was under way to the
- * store is lost, or executed without anybody hearing the answer, or executed much later.
+ * each after its own delay, unless a fault that is on drops, doubles or delays one. A session that is
+ * cut ends for the client at once and for the store a while later; what was under way to the store is
+ * lost, or executed without anybody hearing the answer, or executed much later.
  *
- * In a connection recipe nothing gets lost on the way, because a stream does not lose single
- * letters: what would be lost comes late. */
+ * In a connection recipe nothing gets lost on the way, because a stream does not lose single letters:
+ * what would be lost comes late. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,10 +65,15 @@ static bool between_halves(struct world *world, const struct session *session)
            (world->partition_client < 0 && world->partition_store == session->store);
 }
 
+static bool is_news(const struct letter *letter)
+{
+    return letter->kind == LETTER_ANSWER && letter->reply.ticket.kind == HF__REQUEST_NONE;
+}
+
 static bool gets_lost(struct world *world, const struct session *session,
                       const struct letter *letter)
 {
-    bool news = letter->kind == LETTER_ANSWER && letter->reply.ticket.kind == HF__REQUEST_NONE;
+    bool news = is_news(letter);
 
     if (is_stream(world))
         return false;
@@ -87,13 +92,18 @@ static bool gets_lost(struct world *world, const struct session *session,
     return false;
 }
 
-static uint64_t draw_delay(struct world *world, const struct session *session)
+static uint64_t draw_delay(struct world *world, const struct session *session,
+                           const struct letter *letter)
 {
     uint64_t latency_ns = world->plan.latency_ns;
     uint64_t delay_ns = world_between(world, latency_ns / 2, latency_ns);
+    /* Appointments come late more often: they are what may lapse on the way. */
+    bool news = is_news(letter) && letter->reply.kind == HF__REPLY_GRANTED;
 
-    if (fault_on(world, FAULT_DELAY) && world_chance(world, 15)) {
-        delay_ns += world_between(world, 5 * MS, world_chance(world, 20) ? 2 * S : 200 * MS);
+    if (fault_on(world, FAULT_DELAY) && world_chance(world, news ? 40 : 15)) {
+        bool is_long = world_chance(world, news ? 80 : 20);
+
+        delay_ns += world_between(world, 5 * MS, is_long ? 2500 * MS : 200 * MS);
         fault_count(world, FAULT_DELAY);
     }
     if (is_stream(world) && between_halves(world, session)) {
@@ -112,7 +122,7 @@ static void send(struct world *world, struct letter *letter, bool to_store)
 {
     struct session *session = find(world, letter->serial);
     uint64_t *ordered_ns = to_store ? &session->ordered_up_ns : &session->ordered_down_ns;
-    uint64_t at_ns = world->now_ns + draw_delay(world, session);
+    uint64_t at_ns = world->now_ns + draw_delay(world, session, letter);
 
     if (gets_lost(world, session, letter)) {
         TRACE(world, -1, "lost on the way: letter %d of session %llu", (int)letter->kind,
@@ -128,8 +138,8 @@ static void send(struct world *world, struct letter *letter, bool to_store)
     post(world, letter, at_ns);
 }
 
-/* A second copy of what was executed. One that moves an end in is only harmless at once: engines
- * must see to it that it does not come later. */
+/* A second copy of what was executed. One that moves an end in is only harmless at once: engines must
+ * see to it that it does not come later. */
 static void perhaps_double(struct world *world, const struct letter *letter)
 {
     const struct question *question = &letter->question;

@@ -326,7 +326,11 @@ struct user {
     int owner_kind;
     bool fixed_lease;
     bool max_hold;
-    bool broken; /* the store has taken it away: no promise holds any more */
+    bool handed_on;          /* the release was answered without asking the store */
+    uint64_t max_hold_ns;    /* 0: none */
+    uint64_t max_until_ns;   /* by its own clock it may not be valid beyond: maximal hold ... */
+    uint64_t fixed_until_ns; /* ... or fixed lease */
+    bool broken;             /* the store has taken it away: no promise holds any more */
     bool downgrading;
     bool lowered_perhaps; /* a downgrade was left without an answer */
     bool lost_told;       /* the event was fetched */
@@ -379,6 +383,8 @@ struct client {
     uint64_t serials[HF__LANES][STORES_MAX]; /* of its sessions; 0: none */
     uint64_t fence_seen[NAMES_MAX];
     uint64_t acquired, busy, timed_out, handed_on;
+    uint64_t half_lease_ns[NAMES_MAX]; /* of the turn that was released last, at ... */
+    uint64_t released_ns[NAMES_MAX];
     struct hf__wake wake;
 };
 
@@ -563,6 +569,7 @@ void judge_client(struct client *client, uint64_t now_ns);
 void judge_stored_grant(struct world *world, const struct store *store, const struct entry *entry);
 void judge_loss(struct client *client, struct user *user, const char *cause);
 void judge_done(struct client *client);
+void judge_purged(struct world *world, int name, const struct entry *entry);
 void judge_broken(struct world *world, const uint8_t *token);
 void judge_orphans(struct world *world);
 void judge_end(struct world *world);

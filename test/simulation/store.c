@@ -122,7 +122,8 @@ static void take_out(struct world *world, struct store *store, int name, size_t 
           (unsigned long long)entry->claim_id, entry->client, entry->owner ? "owner" : "waiting",
           (int)ending);
     if (entry->owner)
-        record->endings[store->index] = entry->broken ? ENDING_BROKEN : ending;
+        record->endings[store->index] =
+            entry->broken && ending != ENDING_RELEASED ? ENDING_BROKEN : ending;
     if (entry->broken)
         judge_broken(world, entry->token);
     shelf->count--;
@@ -146,6 +147,8 @@ static void purge(struct world *world, struct store *store, int name)
         }
         if (!entry->owner && head)
             world_point(world, POINT_DEAD_HEAD_PURGED);
+        if (!entry->owner)
+            judge_purged(world, name, entry);
         if (entry->broken)
             world_point(world, POINT_GRACE_OVER);
         take_out(world, store, name, i, ENDING_EXPIRED);

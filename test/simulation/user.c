@@ -82,6 +82,7 @@ static void draw_terms(struct client *client, struct user *user, struct hf__term
     terms->owner.name = owners[user->index];
     user->fixed_lease = terms->fixed_lease;
     user->max_hold = terms->max_hold_ns > 0;
+    user->max_hold_ns = terms->max_hold_ns;
     user->lease_ns = terms->lease_ns;
     user->mode = terms->mode;
 }
@@ -186,6 +187,8 @@ static void take_grant(struct client *client, struct user *user)
     user->grant_count = 1;
     user->fence = hold->fence;
     user->granted_ns = world->now_ns;
+    user->max_until_ns = user->max_hold ? client_now(client) + user->max_hold_ns : HF__NEVER;
+    user->fixed_until_ns = user->fixed_lease ? client_now(client) + user->lease_ns : HF__NEVER;
     user->downgrading = user->lowered_perhaps = false;
     user->lost = user->seen_over = false;
     user->state = USER_HOLDING;
@@ -196,6 +199,15 @@ static void take_grant(struct client *client, struct user *user)
     judge_grant(client, user, &world->attempts[user->attempt]);
 }
 
+/* For the judge, in case the turn is handed on. */
+static void note_lease(struct client *client, const struct user *user)
+{
+    const struct hf__turn *turn = user->grants[0]->hold->turn;
+
+    client->released_ns[user->name] = client->world->now_ns;
+    client->half_lease_ns[user->name] = turn ? turn->lease_ns / 2 : 0;
+}
+
 /* Nobody fetches it: hf_claim_free() gives it back. */
 static void abandon(struct client *client, struct user *user)
 {
@@ -203,6 +215,7 @@ static void abandon(struct client *client, struct user *user)
     TRACE(client->world, user->name, "client %d user %d never fetches it", client->index,
           user->index);
     user->state = USER_IDLE;
+    note_lease(client, user);
     hf__hold_abandon(user->grants[0], client_now(client));
     user->grant_count = 0;
     hf__claim_free(user->claim);
@@ -313,6 +326,11 @@ static void downgrade(struct client *client, struct user *user)
     client_step(client);
 }
 
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
 static void look_at_asking(struct client *client, struct user *user)
 {
     struct world *world = client->world;
@@ -336,6 +354,8 @@ static void look_at_asking(struct client *client, struct user *user)
         world_point(world, POINT_SHORTENED_UNKNOWN);
     if (status == HF_OK && !shared)
         user->lease_ns = user->extend_ns;
+    if (!shared && user->fixed_lease && status != HF_ELOST)
+        user->fixed_until_ns = later(user->fixed_until_ns, client_now(client) + user->extend_ns);
     if (shared && status == HF_EUNKNOWN)
         user->lowered_perhaps = true;
     else if (shared && status != HF_OK && !user->lowered_perhaps)
@@ -367,6 +387,7 @@ static void release_last(struct client *client, struct user *user)
 
     if (holds_back(client, user))
         world_point(world, POINT_HAND_ON_CROWDED);
+    note_lease(client, user);
     user->valid_before = hf__hold_valid(grant->hold, now_ns);
     user->lost_cause = grant->hold->lost_cause;
     user->grant_count = 0;
@@ -378,6 +399,7 @@ static void release_last(struct client *client, struct user *user)
     TRACE(world, user->name, "client %d user %d releases, %s", client->index, user->index,
           user->valid_before ? "valid" : "not valid");
     hf__hold_release(grant, now_ns);
+    user->handed_on = grant->answer.status == HF_OK;
 }
 
 static void release_one(struct client *client, struct user *user)
