@@ -196,7 +196,6 @@ struct hf__embedded {
     uint32_t sweep_count;
     uint32_t sweep_phase;
     uint32_t sweep_index;
-    uint64_t rescued;
 };
 
 /* Hand-overs that the safety net found, and no wake-up. */

@@ -392,7 +392,7 @@ static int stand_by(const struct hf__conn *base, char error[HF__ERROR_BYTES])
 
 uint64_t hf__embedded_rescued(const struct hf__conn *conn)
 {
-    return ((const struct hf__embedded *)conn)->rescued;
+    return conn->rescued;
 }
 
 /* --- what it is --- */

@@ -63,7 +63,7 @@ static int rescue(struct hf__embedded *conn, struct hf__stake *stake)
     uint32_t first = first_owner(conn, stake->lock);
     int status = HF_OK;
 
-    conn->rescued++;
+    conn->base.rescued++;
     hf__trace(conn->base.env, "embedded: rescued lock %u, node %u", stake->lock, stake->node);
     if (first != HF__OWNER_NONE && first != conn->owner && hf__session_dead(conn, first, NULL) > 0)
         status = hf__watch_mend(conn, stake->lock, first);
