@@ -205,6 +205,8 @@ void world_end(struct world *world)
     uint64_t until_ns = world_now_ns() + LIMIT_MS * NS_PER_MS;
     hf_client *looker;
 
+    if (world->client)
+        CHECK_NUMBER(0, world_stats(world->client).rescued); /* every hand-over by a wake-up */
     hf_close(world->client);
     world->client = NULL;
 

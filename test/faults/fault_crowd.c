@@ -211,10 +211,9 @@ FAULT_ROLE(a_hundred_thousand_names_live_in_one_place)
         scene_enter(scene, part, use_all_names);
     for (int part = 0; part < NAMERS; part++)
         scene_leave(scene, part);
-    for (int part = 0; part < NAMERS; part++) {
+    for (int part = 0; part < NAMERS; part++)
         CHECK_NUMBER(2 * NAMES, atomic_load(&scene->stage->acts[part]));
-        CHECK_NUMBER(0, atomic_load(&scene->stage->rescued[part]));
-    }
+    CHECK_NUMBER(0, atomic_load(&scene->stage->rescued_before));
     CHECK_NUMBER(0, scene_count_listed(scene));
     scene_end(scene);
 }

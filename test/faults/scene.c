@@ -67,12 +67,15 @@ void scene_enter(struct scene *scene, int part, void (*role)(struct scene *scene
     scene->actors[part].pid = pid;
 }
 
+/* What the actor told of itself counts on, whoever plays the part next. */
 static int reap(struct scene *scene, int part)
 {
+    struct stage *stage = scene->stage;
     int how = 0;
 
     CHECK(waitpid(scene->actors[part].pid, &how, 0) == scene->actors[part].pid);
     scene->actors[part].pid = 0;
+    atomic_fetch_add(&stage->rescued_before, atomic_exchange(&stage->rescued[part], 0));
     return how;
 }
 
@@ -88,8 +91,6 @@ void scene_kill(struct scene *scene, int part)
     CHECK(kill(record.process, SIGKILL) == 0);
     how = reap(scene, part);
     CHECK(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-    atomic_fetch_add(&scene->stage->rescued_before,
-                     atomic_exchange(&scene->stage->rescued[part], 0));
 }
 
 void scene_stop(struct scene *scene, int part)
@@ -141,8 +142,6 @@ struct history_report scene_judge(struct scene *scene, enum history_order order)
     struct history_report report = history_check(scene->history, order);
     uint64_t rescued = atomic_load(&scene->stage->rescued_before);
 
-    for (int i = 0; i < ACTORS_MAX; i++)
-        rescued += atomic_load(&scene->stage->rescued[i]);
     printf("    %zu grants, %zu kills (%zu of holders), %llu rescued\n", report.grants,
            report.kills, report.killed_holders, (unsigned long long)rescued);
     if (!report.kept)

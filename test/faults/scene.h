@@ -20,7 +20,7 @@
 struct stage {
     atomic_bool over;                      /* actors go home                               */
     _Atomic uint64_t rescued[ACTORS_MAX];  /* of the actor that plays this part now        */
-    _Atomic uint64_t rescued_before;       /* of those who died                            */
+    _Atomic uint64_t rescued_before;       /* of those who left                            */
     _Atomic uint64_t acts[ACTORS_MAX];     /* how much each part has done                  */
     atomic_bool holding[ACTORS_MAX];       /* between a grant and its release */
     _Atomic uint64_t numbers[16];          /* whatever a case counts                       */
