@@ -523,7 +523,8 @@ static void count_loss(struct world *world, const char *cause)
     }
 }
 
-/* Only single requests fail here, and none has for long enough that a renewal must have got through. */
+/* Only single requests fail here, and none has for long enough that a renewal must have got
+ * through. */
 static bool renewable(const struct world *world, const struct user *user)
 {
     uint32_t single = 1u << FAULT_LOSS | 1u << FAULT_NEWS_LOSS | 1u << FAULT_DUPLICATE |

@@ -1,12 +1,12 @@
 /* network.c: how do letters travel, and how do they fail to?
  *
  * A session is a connection. Letters of one direction arrive in the order in which they were sent,
- * each after its own delay, unless a fault that is on drops, doubles or delays one. A session that is
- * cut ends for the client at once and for the store a while later; what was under way to the store is
- * lost, or executed without anybody hearing the answer, or executed much later.
+ * each after its own delay, unless a fault that is on drops, doubles or delays one. A session that
+ * is cut ends for the client at once and for the store a while later; what was under way to the
+ * store is lost, or executed without anybody hearing the answer, or executed much later.
  *
- * In a connection recipe nothing gets lost on the way, because a stream does not lose single letters:
- * what would be lost comes late. */
+ * In a connection recipe nothing gets lost on the way, because a stream does not lose single
+ * letters: what would be lost comes late. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +138,8 @@ static void send(struct world *world, struct letter *letter, bool to_store)
     post(world, letter, at_ns);
 }
 
-/* A second copy of what was executed. One that moves an end in is only harmless at once: engines must
- * see to it that it does not come later. */
+/* A second copy of what was executed. One that moves an end in is only harmless at once: engines
+ * must see to it that it does not come later. */
 static void perhaps_double(struct world *world, const struct letter *letter)
 {
     const struct question *question = &letter->question;
