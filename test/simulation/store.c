@@ -121,7 +121,8 @@ static void take_out(struct world *world, struct store *store, int name, size_t 
     TRACE(world, name, "store %zu: turn %llx of client %d (%s) is taken out: %d", store->index,
           (unsigned long long)entry->claim_id, entry->client, entry->owner ? "owner" : "waiting",
           (int)ending);
-    if (entry->owner)
+    /* What its holder gave back, nobody takes away, though an older session had it as well. */
+    if (entry->owner && record->endings[store->index] != ENDING_RELEASED)
         record->endings[store->index] =
             entry->broken && ending != ENDING_RELEASED ? ENDING_BROKEN : ending;
     if (entry->broken)

@@ -128,7 +128,7 @@ int hf__ask_at_once(struct hf__embedded *conn, const struct hf__request *request
 
     if (status == HF_OK)
         status = claim_fast(conn, request, &stake);
-    if (status == 1)
+    if (stake)
         *request->prompt = stake->fence;
     return status;
 }

@@ -417,7 +417,7 @@ static int build(struct hf__embedded *conn, const uint64_t boot[2], uint64_t epo
 /* A new table, with an epoch greater than any that we can know of. */
 static int make(struct hf__embedded *conn, const uint64_t boot[2], uint64_t known_epoch)
 {
-    uint64_t epoch;
+    uint64_t epoch = 0;
     int status = check_nobody_lives(conn);
 
     if (status == HF_OK)
