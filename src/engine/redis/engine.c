@@ -1,0 +1,535 @@
+/* engine.c: Redis behind the seam: requests become commands, answers and messages become replies.
+ *
+ * open() starts a stream; when it is up, a burst of commands introduces us (greet.c), and requests
+ * follow in the order in which they came. submit() only writes down; renewals and refreshes are
+ * gathered until the next advance(), and travel together. advance() sends, reads, and hands out one
+ * reply at a time: of a batch, of an answer, of a message, of a deadline that has passed.
+ *
+ * What can go wrong: the connection dies, or the server sends nonsense: whoever waits is answered,
+ * UNKNOWN if its first byte was sent and FAILED if not, and the connection is DOWN. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/redis/redis.h"
+
+#define PORT         6379
+#define CONNECT_NS   (5 * HF__NS_PER_S)
+#define READ_BYTES   16384u
+#define READS_MAX    64 /* of one advance(), so that nobody else starves */
+#define RESTART_WAIT "restart_wait"
+
+extern const struct hf__engine hf__redis_engine;
+
+static struct hf__redis *redis_of(struct hf__conn *conn)
+{
+    return (struct hf__redis *)conn;
+}
+
+void hf__redis_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
+                     struct hf__reply *out_reply)
+{
+    *out_reply = (struct hf__reply){ .kind = kind, .ticket = *ticket,
+                                     .ahead = HF__AHEAD_UNKNOWN };
+}
+
+void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *value,
+                              struct hf__reply *out_reply)
+{
+    out_reply->kind = HF__REPLY_UNKNOWN;
+    out_reply->status = hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                      "the server answered what it never should (kind %d)",
+                                      (int)value->kind);
+}
+
+/* --- opening and closing --- */
+
+static int check_options(struct hf__redis *conn, const struct hf__url *url)
+{
+    static const char *const known[] = { "recipe", "prefix",   "password_file", "ca",        "cert",
+                                         "tls",    "cert_key", "socket",        RESTART_WAIT };
+
+    for (size_t i = 0; i < url->option_count; i++) {
+        bool found = false;
+
+        for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
+            found = found || strcmp(url->options[i].key, known[k]) == 0;
+        if (!found)
+            return hf__error_set(conn->base.error, HF_EURL, "redis: has no option '%s'",
+                                 url->options[i].key);
+    }
+    if (url->server_count > 1)
+        return hf__error_set(conn->base.error, HF_EURL,
+                             "redis: is one server (several independent ones: redlock://)");
+    if (url->server_count == 0 && !hf__url_option(url, "socket"))
+        return hf__error_set(conn->base.error, HF_EURL, "redis: which server? redis://host:port");
+    return HF_OK;
+}
+
+static int read_options(struct hf__redis *conn, const struct hf__conn_options *options)
+{
+    const char *prefix = hf__url_option(options->url, "prefix");
+    const char *wait = hf__url_option(options->url, RESTART_WAIT);
+    int64_t wait_ms = 0;
+
+    if (!hf__text_copy(conn->prefix, sizeof(conn->prefix),
+                       prefix ? prefix : conn->recipe->default_prefix))
+        return hf__error_set(conn->base.error, HF_EURL, "prefix= has at most %zu bytes",
+                             sizeof(conn->prefix) - 1);
+    if (wait && !hf__text_to_duration_ms(wait, &wait_ms))
+        return hf__error_set(conn->base.error, HF_EURL, "restart_wait='%s' is no duration", wait);
+    conn->restart_wait_ns = (uint64_t)wait_ms * HF__NS_PER_MS;
+    hf__text_copy(conn->purpose, sizeof(conn->purpose), options->purpose);
+    (void)snprintf(conn->client, sizeof(conn->client), "%016llx",
+                   (unsigned long long)options->client_id);
+    conn->listens_to_calls = options->carries_calls;
+    conn->listens_to_keeper = options->carries_keeping;
+    conn->pid = (long)getpid();
+    if (gethostname(conn->host, sizeof(conn->host) - 1) < 0 || !conn->host[0])
+        hf__text_copy(conn->host, sizeof(conn->host), "unknown");
+    for (char *at = conn->host; *at; at++) {
+        if (*at <= ' ' || *at > '~')
+            *at = '_';
+    }
+    return HF_OK;
+}
+
+static void let_go(struct hf__redis *conn)
+{
+    hf__stream_close(conn->stream);
+    conn->stream = NULL;
+    hf__asked_done(conn);
+    hf__lookout_done(conn);
+    hf__listing_done(conn);
+    hf__outgoing_done(&conn->out);
+    hf__incoming_done(&conn->in);
+    hf__env_free(conn->base.env, conn->gathered);
+    conn->gathered = NULL;
+}
+
+static void redis_close(struct hf__conn *base)
+{
+    struct hf__redis *conn = redis_of(base);
+
+    if (conn->recipe)
+        let_go(conn);
+    conn->recipe = NULL;
+}
+
+static int redis_open(struct hf__conn *base, const struct hf__conn_options *options)
+{
+    struct hf__redis *conn = redis_of(base);
+    struct hf__conn kept;
+    struct hf__stream_options stream = {
+        .env = base->env,
+        .url = options->url,
+        .server = options->server,
+        .port = PORT,
+        .tls = strcmp(options->url->scheme, "rediss") == 0,
+        .now_ns = options->now_ns,
+        .deadline_ns = options->now_ns + CONNECT_NS,
+    };
+    int status;
+
+    redis_close(base);
+    kept = *base;
+    memset(conn, 0, sizeof(*conn));
+    conn->base = kept;
+    conn->recipe = (const struct hf__redis_recipe *)(const void *)base->recipe;
+    conn->url = options->url;
+    conn->now_ns = options->now_ns;
+    conn->first_deadline_ns = HF__NEVER;
+    hf__list_init(&conn->asked);
+    hf__list_init(&conn->free_asked);
+    hf__list_init(&conn->lookouts);
+    hf__list_init(&conn->free_lookouts);
+    hf__outgoing_init(&conn->out, base->env);
+    hf__incoming_init(&conn->in, base->env);
+    conn->gathered = hf__env_new(base->env, HF__REDIS_BATCH_MAX * sizeof(*conn->gathered));
+    if (!conn->gathered)
+        return hf__error_set(base->error, HF_ENOMEM, "out of memory");
+    status = check_options(conn, options->url);
+    if (status == HF_OK)
+        status = read_options(conn, options);
+    if (status < 0)
+        return status;
+    base->state = HF__CONN_CONNECTING;
+    return hf__stream_open(&stream, &conn->stream, base->error);
+}
+
+/* --- taking requests --- */
+
+static int flush_gathered(struct hf__redis *conn)
+{
+    struct hf__asked *asked;
+    uint64_t deadline_ns = HF__NEVER;
+
+    if (conn->gathered_count == 0)
+        return HF_OK;
+    asked = hf__asked_begin(conn, HF__ASKED_MANY, conn->gathered_count);
+    if (!asked)
+        return HF_ENOMEM;
+    for (uint32_t i = 0; i < conn->gathered_count; i++) {
+        asked->tickets[i] = conn->gathered[i].ticket;
+        if (conn->gathered[i].deadline_ns < deadline_ns)
+            deadline_ns = conn->gathered[i].deadline_ns;
+    }
+    conn->recipe->ask_many(conn);
+    conn->gathered_count = 0;
+    return hf__asked_end(conn, asked, deadline_ns);
+}
+
+static int gather(struct hf__redis *conn, const struct hf__request *request)
+{
+    struct hf__gathered *place;
+    bool hashed;
+    int status = HF_OK;
+
+    if (conn->gathered_count == HF__REDIS_BATCH_MAX ||
+        (conn->gathered_count > 0 && conn->gathered_kind != request->ticket.kind))
+        status = flush_gathered(conn);
+    if (status < 0)
+        return status;
+    place = &conn->gathered[conn->gathered_count++];
+    conn->gathered_kind = request->ticket.kind;
+    place->ticket = request->ticket;
+    place->deadline_ns = request->deadline_ns;
+    place->lease_ms = request->lease_ns / HF__NS_PER_MS;
+    place->shorten = request->shorten;
+    place->key_bytes = hf__words_key(conn, request->name, request->name_bytes, place->key, &hashed);
+    hf__words_token(request->token, place->token);
+    return HF_OK;
+}
+
+/* A server that may have forgotten its locks gives none out until they must have ended. */
+static int check_quarantine(struct hf__redis *conn, const struct hf__request *request)
+{
+    if (conn->restart_wait_ns == 0 || request->ticket.kind != HF__REQUEST_CLAIM)
+        return HF_OK;
+    if (request->lease_ns > conn->restart_wait_ns)
+        return hf__error_set(conn->base.error, HF_EINVAL,
+                             "a lease of %llu ms is longer than restart_wait (%llu ms)",
+                             (unsigned long long)(request->lease_ns / HF__NS_PER_MS),
+                             (unsigned long long)(conn->restart_wait_ns / HF__NS_PER_MS));
+    if (conn->greeted && request->ticket.sent_ns < conn->open_from_ns)
+        return hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                             "the server was restarted: nothing is granted for another %lld ms",
+                             (long long)hf__clock_wait_ms(request->ticket.sent_ns,
+                                                          conn->open_from_ns));
+    return HF_OK;
+}
+
+static int redis_submit(struct hf__conn *base, const struct hf__request *request)
+{
+    struct hf__redis *conn = redis_of(base);
+    struct hf__asked *asked;
+    int status = check_quarantine(conn, request);
+
+    if (conn->ending)
+        return conn->end_status;
+    if (status < 0)
+        return status;
+    /* What a request says depends on what the server said first. */
+    if (!conn->greeted)
+        return hf__error_set(base->error, HF_EUNREACHABLE, "%s: not connected yet",
+                             hf__stream_peer(conn->stream));
+    if (request->ticket.kind == HF__REQUEST_LIST)
+        return hf__listing_start(conn, request);
+    if (request->ticket.kind == HF__REQUEST_RENEW || request->ticket.kind == HF__REQUEST_INSPECT)
+        return gather(conn, request);
+
+    asked = hf__asked_begin(conn, HF__ASKED_ONE, 1);
+    if (!asked)
+        return HF_ENOMEM;
+    asked->tickets[0] = request->ticket;
+    status = conn->recipe->ask(conn, request);
+    if (status < 0) {
+        hf__asked_free(conn, asked);
+        return status;
+    }
+    return hf__asked_end(conn, asked, request->deadline_ns);
+}
+
+/* --- moving bytes --- */
+
+static void end(struct hf__redis *conn, int status)
+{
+    conn->ending = true;
+    conn->end_status = status;
+}
+
+static void end_with_stream(struct hf__redis *conn)
+{
+    end(conn, hf__stream_error(conn->stream, conn->base.error));
+}
+
+static void send_bytes(struct hf__redis *conn)
+{
+    size_t count;
+
+    while ((count = hf__buffer_count(&conn->out.buffer)) > 0) {
+        ssize_t sent = hf__stream_write(conn->stream, hf__buffer_front(&conn->out.buffer), count);
+
+        if (sent < 0)
+            end_with_stream(conn);
+        if (sent <= 0)
+            return;
+        conn->sent_bytes += (uint64_t)sent;
+        hf__buffer_consume(&conn->out.buffer, (size_t)sent);
+    }
+}
+
+/* 1: something came. */
+static int receive_bytes(struct hf__redis *conn)
+{
+    void *space;
+    ssize_t got;
+
+    if (!conn->may_read)
+        return 0;
+    if (hf__buffer_reserve(&conn->in.buffer, READ_BYTES, &space) < 0) {
+        end(conn, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
+        return 0;
+    }
+    got = hf__stream_read(conn->stream, space, READ_BYTES);
+    if (got < 0)
+        end_with_stream(conn);
+    if (got <= 0) {
+        conn->may_read = false;
+        return 0;
+    }
+    hf__buffer_commit(&conn->in.buffer, (size_t)got);
+    /* Less than there was room for: that was all. */
+    conn->may_read = (size_t)got == READ_BYTES;
+    return 1;
+}
+
+/* --- answers --- */
+
+static int hear_push(struct hf__redis *conn, const struct hf__value *push,
+                     struct hf__reply *out_reply)
+{
+    const struct hf__value *kind = hf__value_at(push, 0);
+    const struct hf__value *message = hf__value_at(push, 2);
+
+    if (hf__value_is(kind, "subscribe"))
+        hf__greet_listens(conn);
+    if (!hf__value_is(kind, "message") || !message || message->kind != HF__VALUE_TEXT)
+        return 0;
+    return conn->recipe->news(conn, message, out_reply) ? 1 : 0;
+}
+
+/* Which script is it that the server does not know? All are loaded again. */
+static void load_again(struct hf__redis *conn, uint64_t deadline_ns)
+{
+    for (uint32_t i = 0; conn->recipe->scripts[i]; i++) {
+        if (hf__greet_load(conn, i, deadline_ns) < 0)
+            return;
+    }
+}
+
+static int hear_one(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
+                    struct hf__reply *out_reply)
+{
+    bool wanted = !asked->abandoned && asked->answered < asked->count;
+
+    if (value->kind == HF__VALUE_ERROR) {
+        hf__redis_reply(&asked->tickets[0], HF__REPLY_FAILED, out_reply);
+        hf__words_error(conn, value, out_reply);
+        if (hf__value_begins(value, "NOSCRIPT"))
+            load_again(conn, asked->deadline_ns);
+    } else {
+        conn->recipe->hear(conn, &asked->tickets[0], value, out_reply);
+    }
+    hf__asked_free(conn, asked);
+    return wanted ? 1 : 0;
+}
+
+/* One reply of a batch. */
+static int hear_next(struct hf__redis *conn, struct hf__reply *out_reply)
+{
+    struct hf__asked *asked = conn->current;
+    const struct hf__value *value = conn->current_value;
+    uint32_t index = asked->answered++;
+
+    if (value->kind == HF__VALUE_ERROR) {
+        hf__redis_reply(&asked->tickets[index], HF__REPLY_FAILED, out_reply);
+        hf__words_error(conn, value, out_reply);
+    } else if (value->kind != HF__VALUE_ARRAY || value->count != asked->count) {
+        hf__redis_reply(&asked->tickets[index], HF__REPLY_UNKNOWN, out_reply);
+        hf__redis_protocol_error(conn, value, out_reply);
+    } else {
+        conn->recipe->hear(conn, &asked->tickets[index], conn->current_item, out_reply);
+        conn->current_item += conn->current_item->span;
+    }
+    if (asked->answered < asked->count)
+        return 1;
+    if (value->kind == HF__VALUE_ERROR && hf__value_begins(value, "NOSCRIPT"))
+        load_again(conn, asked->deadline_ns);
+    conn->current = NULL;
+    hf__asked_free(conn, asked);
+    return 1;
+}
+
+static int hear_many(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
+                     struct hf__reply *out_reply)
+{
+    if (asked->abandoned || asked->answered > 0) { /* those left were told that no answer came */
+        hf__asked_free(conn, asked);
+        return 0;
+    }
+    hf__list_remove(&asked->place);
+    conn->current = asked;
+    conn->current_value = value;
+    conn->current_item = value + 1;
+    return hear_next(conn, out_reply);
+}
+
+static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t now_ns,
+                struct hf__reply *out_reply)
+{
+    struct hf__asked *asked = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
+    int status;
+
+    if (value->kind == HF__VALUE_PUSH)
+        return hear_push(conn, value, out_reply);
+    if (hf__list_empty(&conn->asked) || asked->from >= conn->sent_bytes) {
+        end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                "the server answered what nobody asked"));
+        return 0;
+    }
+    switch (asked->kind) {
+    case HF__ASKED_GREETING:
+    case HF__ASKED_LOAD:
+        status = hf__greet_hear(conn, asked, value, now_ns);
+        hf__asked_free(conn, asked);
+        if (status < 0)
+            end(conn, status);
+        return 0;
+    case HF__ASKED_ONE:
+        return hear_one(conn, asked, value, out_reply);
+    case HF__ASKED_MANY:
+        return hear_many(conn, asked, value, out_reply);
+    case HF__ASKED_SCAN:
+    case HF__ASKED_PAGE:
+        hf__list_remove(&asked->place);
+        return hf__listing_hear(conn, asked, value, out_reply);
+    }
+    return 0;
+}
+
+/* 1 with a reply; 0: nothing more has come. */
+static int hear_all(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)
+{
+    for (int reads = 0; reads < READS_MAX && !conn->ending;) {
+        const struct hf__value *value;
+        int got = hf__incoming_next(&conn->in, &value, conn->base.error);
+
+        if (got < 0) {
+            end(conn, got);
+            return 0;
+        }
+        if (got > 0 && hear(conn, value, now_ns, out_reply) > 0)
+            return 1;
+        if (got > 0)
+            continue;
+        if (receive_bytes(conn) == 0)
+            return 0;
+        reads++;
+    }
+    return 0;
+}
+
+static void go_on(struct hf__redis *conn, uint64_t now_ns)
+{
+    enum hf__stream_state before = conn->stream_state;
+    int status = HF_OK;
+
+    if (conn->stream_state == HF__STREAM_CONNECTING)
+        conn->stream_state = hf__stream_advance(conn->stream, now_ns);
+    if (conn->stream_state == HF__STREAM_DOWN) {
+        end_with_stream(conn);
+        return;
+    }
+    if (conn->stream_state != HF__STREAM_UP)
+        return;
+    if (before != HF__STREAM_UP)
+        status = hf__greet_send(conn, now_ns);
+    if (status == HF_OK && conn->clock_doubted)
+        status = hf__greet_ask_time(conn, now_ns);
+    if (status == HF_OK)
+        status = flush_gathered(conn);
+    if (status < 0)
+        end(conn, status);
+    if (!conn->ending)
+        send_bytes(conn);
+}
+
+static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out_reply)
+{
+    struct hf__redis *conn = redis_of(base);
+
+    conn->now_ns = now_ns;
+    if (conn->current && conn->current->kind == HF__ASKED_MANY)
+        return hear_next(conn, out_reply);
+    if (conn->current && hf__listing_next(conn, out_reply) > 0)
+        return 1;
+    if (!conn->ending)
+        go_on(conn, now_ns);
+    if (!conn->ending && conn->stream_state == HF__STREAM_UP) {
+        if (hear_all(conn, now_ns, out_reply) > 0)
+            return 1;
+        if (conn->greeted && base->state == HF__CONN_CONNECTING)
+            base->state = HF__CONN_UP;
+    }
+    if (!conn->ending && hf__asked_expire(conn, now_ns, out_reply) > 0)
+        return 1;
+    if (!conn->ending && hf__lookout_due(conn, now_ns, out_reply) > 0)
+        return 1;
+    if (!conn->ending && hf__buffer_count(&conn->out.buffer) > 0 &&
+        conn->stream_state == HF__STREAM_UP)
+        send_bytes(conn); /* what an answer made us ask */
+    if (!conn->ending)
+        return 0;
+    if (flush_gathered(conn) < 0)
+        conn->gathered_count = 0;
+    if (hf__asked_end_next(conn, out_reply) > 0)
+        return 1;
+    hf__stream_close(conn->stream);
+    conn->stream = NULL;
+    base->state = HF__CONN_DOWN;
+    return conn->end_status;
+}
+
+static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
+{
+    struct hf__redis *conn = redis_of(base);
+
+    if (conn->ending || !conn->stream) {
+        hf__pollset_until(set, 0);
+        return;
+    }
+    conn->may_read = true;
+    hf__stream_pollset(conn->stream, hf__buffer_count(&conn->out.buffer) > 0, set);
+    hf__pollset_until(set, conn->first_deadline_ns);
+    hf__pollset_until(set, hf__lookout_first(conn));
+}
+
+static const char *const schemes[] = { "redis", "rediss", NULL };
+static const struct hf__recipe *const recipes[] = { &hf__redis_fair.recipe, NULL };
+
+const struct hf__engine hf__redis_engine = {
+    .name = "redis",
+    .url_schemes = schemes,
+    .recipes = recipes,
+    .conn_size = sizeof(struct hf__redis),
+    .open = redis_open,
+    .close = redis_close,
+    .submit = redis_submit,
+    .pollset = redis_pollset,
+    .advance = redis_advance,
+};

@@ -1,0 +1,294 @@
+/* greet.c: who are we, who is the server, and what does it promise?
+ *
+ * One burst of commands opens a connection: HELLO (protocol 3, so that messages come on the same
+ * connection as answers), SELECT, INFO, CONFIG GET, TIME, the scripts, SUBSCRIBE. When all are
+ * answered, the connection is up; requests made meanwhile wait behind them.
+ *
+ * What can go wrong: a server that is too old, a wrong password, a replica: the connection ends,
+ * with the reason. A server that may not be asked for its configuration is trusted with nothing
+ * that hangs on it. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/redis/redis.h"
+
+enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE };
+
+#define TIME_NS_MAX (5 * HF__NS_PER_S)
+#define FORGETFUL ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
+
+static struct hf__asked *begin(struct hf__redis *conn, enum step step, size_t words)
+{
+    struct hf__asked *asked = hf__asked_begin(conn, HF__ASKED_GREETING, 0);
+
+    if (!asked)
+        return NULL;
+    asked->step = step;
+    conn->greetings_left++;
+    hf__outgoing_begin(&conn->out, words);
+    return asked;
+}
+
+static int send_words(struct hf__redis *conn, enum step step, const char *const *words,
+                      size_t count)
+{
+    struct hf__asked *asked = begin(conn, step, count);
+
+    if (!asked)
+        return HF_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        hf__outgoing_text(&conn->out, words[i]);
+    return hf__asked_end(conn, asked, conn->greet_by_ns);
+}
+
+static int send_hello(struct hf__redis *conn)
+{
+    const char *user = *conn->url->user ? conn->url->user : "default";
+    const char *plain[] = { "HELLO", "3", "SETNAME", "holdfast" };
+    const char *known[] = { "HELLO", "3", "AUTH", user, conn->url->password, "SETNAME", "holdfast" };
+
+    if (!*conn->url->password && !*conn->url->user)
+        return send_words(conn, STEP_HELLO, plain, 4);
+    return send_words(conn, STEP_HELLO, known, 7);
+}
+
+static int send_subscribe(struct hf__redis *conn)
+{
+    char channels[2][HF__REDIS_PREFIX_BYTES + 32];
+    const char *words[] = { "SUBSCRIBE", channels[0], channels[1] };
+    size_t count = 0;
+
+    for (int keeper = 0; keeper < 2; keeper++) {
+        if (!(keeper ? conn->listens_to_keeper : conn->listens_to_calls))
+            continue;
+        (void)snprintf(channels[count++], sizeof(channels[0]), "%s@%s:%c", conn->prefix,
+                       conn->client, keeper ? 'k' : 'c');
+    }
+    conn->channels_left = (uint32_t)count;
+    return send_words(conn, STEP_SUBSCRIBE, words, count + 1);
+}
+
+static void arrive(struct hf__redis *conn);
+
+void hf__greet_listens(struct hf__redis *conn)
+{
+    struct hf__asked *asked = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
+
+    if (conn->channels_left == 0 || --conn->channels_left > 0 || hf__list_empty(&conn->asked) ||
+        asked->kind != HF__ASKED_GREETING || asked->step != STEP_SUBSCRIBE)
+        return;
+    hf__asked_free(conn, asked);
+    arrive(conn);
+}
+
+int hf__greet_load(struct hf__redis *conn, uint32_t script, uint64_t deadline_ns)
+{
+    struct hf__asked *asked = hf__asked_begin(conn, HF__ASKED_LOAD, 0);
+
+    if (!asked)
+        return HF_ENOMEM;
+    asked->step = script;
+    hf__outgoing_begin(&conn->out, 3);
+    hf__outgoing_text(&conn->out, "SCRIPT");
+    hf__outgoing_text(&conn->out, "LOAD");
+    hf__outgoing_text(&conn->out, conn->scripts[script].text);
+    return hf__asked_end(conn, asked, deadline_ns);
+}
+
+int hf__greet_ask_time(struct hf__redis *conn, uint64_t now_ns)
+{
+    const char *time[] = { "TIME" };
+
+    conn->clock_doubted = false;
+    conn->server.time_asked_ns = now_ns;
+    conn->greet_by_ns = now_ns + TIME_NS_MAX;
+    return send_words(conn, STEP_TIME, time, 1);
+}
+
+int hf__greet_send(struct hf__redis *conn, uint64_t now_ns)
+{
+    const char *database = *conn->url->path ? conn->url->path + 1 : "0";
+    const char *select[] = { "SELECT", *database ? database : "0" };
+    const char *info[] = { "INFO" };
+    const char *config[] = { "CONFIG", "GET", "appendfsync" };
+    int status = send_hello(conn);
+
+    if (status == HF_OK)
+        status = send_words(conn, STEP_SELECT, select, 2);
+    if (status == HF_OK)
+        status = send_words(conn, STEP_INFO, info, 1);
+    if (status == HF_OK)
+        status = send_words(conn, STEP_CONFIG, config, 3);
+    for (uint32_t i = 0; status == HF_OK && conn->recipe->scripts[i]; i++) {
+        assert(i < HF__REDIS_SCRIPTS_MAX);
+        conn->scripts[i].text = conn->recipe->scripts[i];
+        conn->greetings_left++;
+        status = hf__greet_load(conn, i, conn->greet_by_ns);
+    }
+    if (status == HF_OK)
+        status = send_subscribe(conn);
+    if (status == HF_OK)
+        status = hf__greet_ask_time(conn, now_ns);
+    return status;
+}
+
+/* --- answers --- */
+
+/* The value behind `key:` in the text of INFO. */
+static bool info_text(const struct hf__value *info, const char *key, char *out_text, size_t room)
+{
+    size_t key_bytes = strlen(key);
+    const char *at = info->text;
+    const char *end = info->text + info->bytes;
+
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        size_t bytes = (size_t)((line_end ? line_end : end) - at);
+
+        if (bytes > 0 && at[bytes - 1] == '\r')
+            bytes--;
+        if (bytes > key_bytes && memcmp(at, key, key_bytes) == 0 && at[key_bytes] == ':') {
+            size_t count = bytes - key_bytes - 1;
+
+            if (count >= room)
+                count = room - 1;
+            memcpy(out_text, at + key_bytes + 1, count);
+            out_text[count] = '\0';
+            return true;
+        }
+        if (!line_end)
+            return false;
+        at = line_end + 1;
+    }
+    return false;
+}
+
+static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint64_t now_ns)
+{
+    struct hf__redis_server *server = &conn->server;
+    char text[64] = "";
+
+    if (info->kind != HF__VALUE_TEXT)
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer INFO");
+    info_text(info, "redis_version", server->version, sizeof(server->version));
+    if (info_text(info, "role", text, sizeof(text)) && strcmp(text, "master") != 0)
+        return hf__error_set(conn->base.error, HF_EDENIED,
+                             "%s is a replica: locks are taken on its master",
+                             hf__stream_peer(conn->stream));
+    if (info_text(info, "cluster_enabled", text, sizeof(text)) && strcmp(text, "1") == 0)
+        return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
+                             "%s belongs to a Redis Cluster, which is not supported",
+                             hf__stream_peer(conn->stream));
+    server->append_only =
+        info_text(info, "aof_enabled", text, sizeof(text)) && strcmp(text, "1") == 0;
+    server->evicts = !info_text(info, "maxmemory_policy", text, sizeof(text)) ||
+                     strcmp(text, "noeviction") != 0;
+    if (!info_text(info, "maxmemory", text, sizeof(text)) || strcmp(text, "0") == 0)
+        server->evicts = false; /* without a limit nothing is ever evicted */
+    if (!info_text(info, "uptime_in_seconds", text, sizeof(text)) ||
+        !hf__text_to_u64(text, strlen(text), &server->uptime_s))
+        server->uptime_s = 0;
+    if (conn->restart_wait_ns > server->uptime_s * HF__NS_PER_S)
+        conn->open_from_ns = now_ns + conn->restart_wait_ns - server->uptime_s * HF__NS_PER_S;
+    return HF_OK;
+}
+
+static void hear_config(struct hf__redis *conn, const struct hf__value *value)
+{
+    conn->server.append_always = value->count >= 2 && hf__value_is(hf__value_at(value, 1), "always");
+}
+
+static int hear_time(struct hf__redis *conn, const struct hf__value *value)
+{
+    int64_t seconds;
+    int64_t micros;
+
+    if (value->kind != HF__VALUE_ARRAY || !hf__value_number(hf__value_at(value, 0), &seconds) ||
+        !hf__value_number(hf__value_at(value, 1), &micros))
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not tell the time");
+    conn->server.clock_offset_us =
+        seconds * 1000000 + micros - (int64_t)(conn->server.time_asked_ns / HF__NS_PER_US);
+    return HF_OK;
+}
+
+/* Why not all of it can be promised. */
+static void judge(struct hf__redis *conn)
+{
+    const struct hf__redis_server *server = &conn->server;
+    char *reason = conn->base.withheld;
+    size_t room = sizeof(conn->base.withheld);
+
+    conn->base.promises = conn->base.recipe->promises;
+    *reason = '\0';
+    if (server->evicts) {
+        conn->base.promises &= ~FORGETFUL;
+        hf__text_copy(reason, room, "the server may evict locks (maxmemory-policy)");
+    } else if (!server->append_only) {
+        conn->base.promises &= ~FORGETFUL;
+        hf__text_copy(reason, room, "the server keeps no log (appendonly no)");
+    } else if (!server->append_always) {
+        conn->base.promises &= ~FORGETFUL;
+        hf__text_copy(reason, room, "the server's log may lack the last second (appendfsync)");
+    }
+    /* Whatever it forgets, nothing is granted until it must have ended. */
+    if (conn->restart_wait_ns > 0 && !server->evicts)
+        conn->base.promises |= conn->base.recipe->promises & (uint32_t)HF_PROMISE_DURABLE;
+}
+
+/* One of the steps is done; after the last, the connection is up. */
+static void arrive(struct hf__redis *conn)
+{
+    if (conn->greeted)
+        return;
+    assert(conn->greetings_left > 0);
+    if (--conn->greetings_left == 0) {
+        judge(conn);
+        conn->greeted = true;
+    }
+}
+
+static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
+                  const struct hf__value *value)
+{
+    struct hf__reply reply;
+
+    if (asked->step == STEP_CONFIG)
+        return HF_OK;
+    if (asked->step == STEP_HELLO && hf__value_begins(value, "ERR"))
+        return hf__error_set(conn->base.error, HF_EPROTOCOL,
+                             "the server is older than Redis 6, or no Redis at all");
+    if (asked->step == STEP_SELECT)
+        return hf__error_set(conn->base.error, HF_EURL, "there is no database '%s'",
+                             conn->url->path);
+    hf__words_error(conn, value, &reply);
+    return reply.status;
+}
+
+int hf__greet_hear(struct hf__redis *conn, const struct hf__asked *asked,
+                   const struct hf__value *value, uint64_t now_ns)
+{
+    int status = HF_OK;
+
+    if (value->kind == HF__VALUE_ERROR)
+        status = refuse(conn, asked, value);
+    else if (asked->kind == HF__ASKED_LOAD) {
+        struct hf__script *script = &conn->scripts[asked->step];
+
+        if (value->kind != HF__VALUE_TEXT || value->bytes != HF__SHA1_HEX_BYTES)
+            return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server takes no scripts");
+        memcpy(script->sha, value->text, HF__SHA1_HEX_BYTES);
+    } else if (asked->step == STEP_INFO)
+        status = hear_info(conn, value, now_ns);
+    else if (asked->step == STEP_CONFIG)
+        hear_config(conn, value);
+    else if (asked->step == STEP_TIME)
+        status = hear_time(conn, value);
+    if (status < 0)
+        return status;
+
+    arrive(conn);
+    return HF_OK;
+}

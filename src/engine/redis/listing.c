@@ -1,0 +1,368 @@
+/* listing.c: who holds which locks, and who waits?
+ *
+ * SCAN walks over all keys of the database; those of our locks are picked out, and a script tells
+ * about many of them at once. A scan may meet a key twice: it is listed once.
+ *
+ * What can go wrong: a second listing on the same connection while one is under way is told to come
+ * again; an answer that never comes ends the listing at its deadline. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/redis/redis.h"
+
+#define SCAN_COUNT 1000
+#define SEEN_FIRST 256
+#define LOCKS_MAX  64 /* asked for at one time */
+
+static const char *const endings[] = { "", ":s", ":q" };
+
+/* --- asking --- */
+
+static int send_scan(struct hf__redis *conn)
+{
+    struct hf__asked *asked = hf__asked_begin(conn, HF__ASKED_SCAN, 1);
+    char pattern[2 * HF__REDIS_PREFIX_BYTES + 4];
+    size_t bytes = 0;
+
+    if (!asked)
+        return HF_ENOMEM;
+    asked->tickets[0] = conn->listing.ticket;
+    for (const char *at = conn->prefix; *at; at++) {
+        if (strchr("*?[]^-\\", *at))
+            pattern[bytes++] = '\\';
+        pattern[bytes++] = *at;
+    }
+    pattern[bytes++] = '{';
+    pattern[bytes++] = '*';
+    hf__outgoing_begin(&conn->out, 6);
+    hf__outgoing_text(&conn->out, "SCAN");
+    hf__outgoing_number(&conn->out, conn->listing.cursor);
+    hf__outgoing_text(&conn->out, "MATCH");
+    hf__outgoing_word(&conn->out, pattern, bytes);
+    hf__outgoing_text(&conn->out, "COUNT");
+    hf__outgoing_number(&conn->out, SCAN_COUNT);
+    return hf__asked_end(conn, asked, conn->listing.deadline_ns);
+}
+
+static int send_page(struct hf__redis *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+    struct hf__asked *asked = hf__asked_begin(conn, HF__ASKED_PAGE, 1);
+    size_t left = listing->found_count - listing->found_at;
+    size_t count = left < LOCKS_MAX ? left : LOCKS_MAX;
+    char channels[] = "";
+
+    if (!asked)
+        return HF_ENOMEM;
+    asked->tickets[0] = listing->ticket;
+    hf__outgoing_begin(&conn->out, 6 + 2 * count);
+    hf__outgoing_text(&conn->out, "EVALSHA");
+    hf__outgoing_word(&conn->out, conn->scripts[conn->recipe->list_script].sha,
+                      HF__SHA1_HEX_BYTES);
+    hf__outgoing_number(&conn->out, count);
+    for (size_t i = 0; i < count; i++)
+        hf__outgoing_text(&conn->out, listing->found[listing->found_at + i].key);
+    hf__outgoing_text(&conn->out, channels);
+    hf__outgoing_text(&conn->out, "");
+    hf__outgoing_number(&conn->out, listing->skip);
+    for (size_t i = 0; i < count; i++)
+        hf__outgoing_text(&conn->out, endings[listing->found[listing->found_at + i].ending]);
+    return hf__asked_end(conn, asked, listing->deadline_ns);
+}
+
+static void forget_found(struct hf__redis *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    for (size_t i = 0; i < listing->found_count; i++)
+        hf__env_free(conn->base.env, listing->found[i].key);
+    listing->found_count = 0;
+    listing->found_at = 0;
+    listing->skip = 0;
+}
+
+void hf__listing_done(struct hf__redis *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    forget_found(conn);
+    hf__env_free(conn->base.env, listing->found);
+    hf__env_free(conn->base.env, listing->seen);
+    *listing = (struct hf__listing){ 0 };
+}
+
+int hf__listing_start(struct hf__redis *conn, const struct hf__request *request)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    if (listing->active)
+        return hf__error_set(conn->base.error, HF_EBUSY, "another listing is under way");
+    hf__listing_done(conn);
+    if (request->glob && !hf__text_copy(listing->glob, sizeof(listing->glob), request->glob))
+        return hf__error_set(conn->base.error, HF_EINVAL, "a pattern has at most %d bytes",
+                             HF_NAME_BYTES_MAX);
+    listing->all = request->glob == NULL;
+    listing->ticket = request->ticket;
+    listing->deadline_ns = request->deadline_ns;
+    listing->active = true;
+    return send_scan(conn);
+}
+
+/* The next question, or the end. */
+static int go_on(struct hf__redis *conn, struct hf__reply *out_reply)
+{
+    struct hf__listing *listing = &conn->listing;
+    int status = HF_OK;
+
+    if (listing->found_at < listing->found_count)
+        status = send_page(conn);
+    else if (listing->cursor != 0) {
+        forget_found(conn);
+        status = send_scan(conn);
+    } else {
+        hf__redis_reply(&listing->ticket, HF__REPLY_DONE, out_reply);
+        hf__listing_done(conn);
+        return 1;
+    }
+    if (status == HF_OK)
+        return 0;
+    hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
+    out_reply->status = status;
+    hf__listing_done(conn);
+    return 1;
+}
+
+/* --- what a scan met --- */
+
+/* False: it was there before. */
+static bool remember(struct hf__redis *conn, const char *key, size_t bytes, bool *out_failed)
+{
+    struct hf__listing *listing = &conn->listing;
+    uint64_t hash = hf__name_hash(key, bytes, 0) | 1;
+    size_t at;
+
+    if (2 * listing->seen_count >= listing->seen_room) {
+        size_t room = listing->seen_room ? 2 * listing->seen_room : SEEN_FIRST;
+        uint64_t *seen = hf__env_new(conn->base.env, room * sizeof(*seen));
+
+        if (!seen) {
+            *out_failed = true;
+            return false;
+        }
+        for (size_t i = 0; i < listing->seen_room; i++) {
+            if (listing->seen[i] == 0)
+                continue;
+            for (at = listing->seen[i] % room; seen[at] != 0; at = (at + 1) % room)
+                continue;
+            seen[at] = listing->seen[i];
+        }
+        hf__env_free(conn->base.env, listing->seen);
+        listing->seen = seen;
+        listing->seen_room = room;
+    }
+    for (at = hash % listing->seen_room; listing->seen[at] != 0; at = (at + 1) % listing->seen_room)
+        if (listing->seen[at] == hash)
+            return false;
+    listing->seen[at] = hash;
+    listing->seen_count++;
+    return true;
+}
+
+/* prefix{name}, prefix{name}:s and prefix{name}:q; others say nothing of their own. */
+static bool is_lock(const struct hf__redis *conn, const struct hf__value *key, size_t *out_bytes,
+                    uint32_t *out_ending)
+{
+    size_t prefix_bytes = strlen(conn->prefix);
+
+    for (uint32_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        size_t ending_bytes = strlen(endings[i]);
+        size_t bytes = key->bytes - ending_bytes;
+
+        if (key->bytes > prefix_bytes + 2 + ending_bytes && key->text[bytes - 1] == '}' &&
+            memcmp(key->text + bytes, endings[i], ending_bytes) == 0) {
+            *out_bytes = bytes;
+            *out_ending = i;
+            return !memchr(key->text, '\0', bytes);
+        }
+    }
+    return false;
+}
+
+static int note_found(struct hf__redis *conn, const struct hf__value *keys)
+{
+    struct hf__listing *listing = &conn->listing;
+    const struct hf__value *key = keys + 1;
+    bool failed = false;
+
+    hf__env_free(conn->base.env, listing->found);
+    listing->found = hf__env_new(conn->base.env, (keys->count + 1) * sizeof(*listing->found));
+    if (!listing->found)
+        return HF_ENOMEM;
+    for (uint32_t i = 0; i < keys->count; i++, key += key->span) {
+        struct hf__found *found = &listing->found[listing->found_count];
+        size_t bytes;
+
+        if (key->kind != HF__VALUE_TEXT || !is_lock(conn, key, &bytes, &found->ending) ||
+            !remember(conn, key->text, key->bytes, &failed))
+            continue;
+        found->key = hf__env_new(conn->base.env, bytes + 1);
+        if (!found->key)
+            return HF_ENOMEM;
+        memcpy(found->key, key->text, bytes);
+        listing->found_count++;
+    }
+    return failed ? HF_ENOMEM : HF_OK;
+}
+
+static int hear_scan(struct hf__redis *conn, const struct hf__value *value,
+                     struct hf__reply *out_reply)
+{
+    struct hf__listing *listing = &conn->listing;
+    const struct hf__value *keys = value->count == 2 ? hf__value_at(value, 1) : NULL;
+    const struct hf__value *cursor = keys ? hf__value_at(value, 0) : NULL;
+
+    if (!keys || keys->kind != HF__VALUE_ARRAY || cursor->kind != HF__VALUE_TEXT ||
+        !hf__text_to_u64(cursor->text, cursor->bytes, &listing->cursor)) {
+        hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
+        hf__redis_protocol_error(conn, value, out_reply);
+        hf__listing_done(conn);
+        return 1;
+    }
+    if (note_found(conn, keys) < 0) {
+        hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
+        out_reply->status = hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
+        hf__listing_done(conn);
+        return 1;
+    }
+    return go_on(conn, out_reply);
+}
+
+/* --- what a page tells --- */
+
+static size_t name_of(struct hf__redis *conn, const struct hf__value *lock, const char *key)
+{
+    const struct hf__value *full = hf__value_at(lock, 0);
+    size_t prefix_bytes = strlen(conn->prefix) + 1;
+    size_t bytes = strlen(key) - prefix_bytes - 1;
+
+    if (full && full->kind == HF__VALUE_TEXT && full->bytes > 0 &&
+        full->bytes <= HF_NAME_BYTES_MAX) {
+        memcpy(conn->entry_name, full->text, full->bytes);
+        conn->entry_name[full->bytes] = '\0';
+        return full->bytes;
+    }
+    bytes = hf__name_decode(key + prefix_bytes, bytes, conn->entry_name);
+    return bytes;
+}
+
+static bool read_entry(struct hf__redis *conn, const struct hf__value *value)
+{
+    const struct hf__value *who = hf__value_at(value, 5);
+    struct hf__holder *holder = &conn->holder;
+    int64_t waits;
+    int64_t n;
+    int64_t left;
+    int64_t age;
+
+    if (!who || who->kind != HF__VALUE_TEXT || !hf__value_number(hf__value_at(value, 0), &waits) ||
+        !hf__value_number(hf__value_at(value, 2), &n) ||
+        !hf__value_number(hf__value_at(value, 3), &left) ||
+        !hf__value_number(hf__value_at(value, 4), &age) || waits < 0 || waits > UINT32_MAX ||
+        !hf__words_read_who(who->text, who->bytes, holder))
+        return false;
+    conn->entry = (struct hf_holding){
+        .struct_size = sizeof(conn->entry),
+        .name = conn->entry_name,
+        .mode = hf__value_is(hf__value_at(value, 1), "s") ? HF_SHARED : HF_EXCLUSIVE,
+        .waiting = waits > 0,
+        .position = (uint32_t)waits,
+        .fence = (uint64_t)n * 256,
+        .remaining_ms = left < 0 ? 0 : left,
+        .age_ms = age < 0 ? 0 : age,
+        .host = holder->host,
+        .pid = holder->pid,
+        .purpose = holder->purpose,
+    };
+    return true;
+}
+
+/* One entry of the page; 0: that was the last. */
+static int next_entry(struct hf__redis *conn, struct hf__reply *out_reply)
+{
+    struct hf__listing *listing = &conn->listing;
+    const struct hf__value *page = conn->current_value;
+
+    while (listing->lock_index + 2 < page->count) {
+        const struct hf__value *lock = hf__value_at(page, listing->lock_index + 2);
+        const struct hf__value *entry = hf__value_at(lock, listing->entry_index + 1);
+        size_t found = listing->found_at + listing->lock_index;
+
+        if (!entry || found >= listing->found_count) {
+            listing->lock_index++;
+            listing->entry_index = 0;
+            continue;
+        }
+        listing->entry_index++;
+        size_t bytes = name_of(conn, lock, listing->found[found].key);
+        if (bytes == 0 || (!listing->all && !hf__name_matches(listing->glob, conn->entry_name, bytes)))
+            continue;
+        if (!read_entry(conn, entry))
+            continue; /* written by somebody else */
+        hf__redis_reply(&listing->ticket, HF__REPLY_ENTRY, out_reply);
+        out_reply->entry = &conn->entry;
+        return 1;
+    }
+    return 0;
+}
+
+int hf__listing_next(struct hf__redis *conn, struct hf__reply *out_reply)
+{
+    struct hf__listing *listing = &conn->listing;
+    int64_t done;
+    int64_t skip;
+
+    if (next_entry(conn, out_reply) > 0)
+        return 1;
+    if (!hf__value_number(hf__value_at(conn->current_value, 0), &done) ||
+        !hf__value_number(hf__value_at(conn->current_value, 1), &skip) || done < 0 || skip < 0 ||
+        (done == 0 && skip == 0) ||
+        (size_t)done > listing->found_count - listing->found_at) {
+        hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
+        hf__redis_protocol_error(conn, conn->current_value, out_reply);
+        hf__asked_free(conn, HF__TAKE(conn->current));
+        hf__listing_done(conn);
+        return 1;
+    }
+    listing->found_at += (size_t)done;
+    listing->skip = (uint64_t)skip;
+    hf__asked_free(conn, HF__TAKE(conn->current));
+    return go_on(conn, out_reply);
+}
+
+int hf__listing_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
+                     struct hf__reply *out_reply)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    if (!listing->active || value->kind == HF__VALUE_ERROR) {
+        hf__redis_reply(&asked->tickets[0], HF__REPLY_FAILED, out_reply);
+        if (value->kind == HF__VALUE_ERROR)
+            hf__words_error(conn, value, out_reply);
+        hf__asked_free(conn, asked);
+        if (!listing->active)
+            return 0;
+        hf__listing_done(conn);
+        return 1;
+    }
+    if (asked->kind == HF__ASKED_SCAN) {
+        hf__asked_free(conn, asked);
+        return hear_scan(conn, value, out_reply);
+    }
+    conn->current = asked;
+    conn->current_value = value;
+    listing->lock_index = 0;
+    listing->entry_index = 0;
+    return hf__listing_next(conn, out_reply);
+}

@@ -1,0 +1,9 @@
+-- Nobody waits for it.
+do
+    local key = KEYS[1]
+    local held = redis.call('GET', key)
+    if held and string.sub(held, 1, 32) == ARGV[3] and redis.call('EXISTS', key .. ':q') == 0 then
+        redis.call('DEL', key)
+        return { 'gone', 1 }
+    end
+end

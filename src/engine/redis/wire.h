@@ -1,0 +1,81 @@
+/* wire.h: the bytes of the Redis protocol: commands out, values in. */
+#ifndef HF_ENGINE_REDIS_WIRE_H
+#define HF_ENGINE_REDIS_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/env.h"
+#include "base/error.h"
+
+#define HF__WIRE_BYTES_MAX  (4u << 20) /* of one message from the server */
+#define HF__WIRE_VALUES_MAX 16384u     /* in one message */
+
+/* --- out --- */
+
+/* Commands that are to be sent. Once memory has run out in the middle of one, nothing more can be. */
+struct hf__outgoing {
+    struct hf__buffer buffer;
+    int status;
+};
+
+void hf__outgoing_init(struct hf__outgoing *out, const struct hf__env *env);
+void hf__outgoing_done(struct hf__outgoing *out);
+/* A command is the number of its words, then the words. */
+void hf__outgoing_begin(struct hf__outgoing *out, size_t words);
+void hf__outgoing_word(struct hf__outgoing *out, const char *bytes, size_t count);
+void hf__outgoing_text(struct hf__outgoing *out, const char *text);
+void hf__outgoing_number(struct hf__outgoing *out, uint64_t number);
+
+/* --- in --- */
+
+enum hf__value_kind {
+    HF__VALUE_NIL,
+    HF__VALUE_STATUS,
+    HF__VALUE_ERROR,
+    HF__VALUE_NUMBER,
+    HF__VALUE_TEXT,
+    HF__VALUE_ARRAY, /* also a map (twice its count), a set */
+    HF__VALUE_PUSH,  /* nobody asked for it */
+    HF__VALUE_OTHER, /* a double, a boolean ...: nothing that we ask for */
+};
+
+/* The values of one message stand in a row, each container before what is in it. */
+struct hf__value {
+    enum hf__value_kind kind;
+    int64_t number;
+    const char *text; /* not terminated */
+    size_t bytes;
+    uint32_t count; /* of a container */
+    uint32_t span;  /* how many values of the row belong to this one, itself among them */
+};
+
+struct hf__incoming {
+    struct hf__buffer buffer;
+    /* How far the message at the front has been looked at, and how many values it still lacks. */
+    size_t looked;
+    uint64_t lacking;
+    uint32_t seen;
+    size_t taken; /* the message that was handed out last: it goes with the next call */
+    struct hf__value *values;
+    size_t value_room;
+};
+
+void hf__incoming_init(struct hf__incoming *in, const struct hf__env *env);
+void hf__incoming_done(struct hf__incoming *in);
+/* 1: a whole message, whose values live until the next call; 0: not yet; < 0: HF_EPROTOCOL or
+ * HF_ENOMEM, with why. */
+int hf__incoming_next(struct hf__incoming *in, const struct hf__value **out_value,
+                      char error[HF__ERROR_BYTES]);
+
+/* The element of a container, or NULL. */
+const struct hf__value *hf__value_at(const struct hf__value *container, uint32_t index);
+bool hf__value_is(const struct hf__value *value, const char *text);
+/* Begins with this word: as the errors of a server do. */
+bool hf__value_begins(const struct hf__value *value, const char *word);
+/* A number, or a text that is one. */
+bool hf__value_number(const struct hf__value *value, int64_t *out_number);
+
+#endif

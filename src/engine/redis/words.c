@@ -1,0 +1,135 @@
+/* words.c: how are names, tokens, people and errors written in Redis?
+ *
+ * A lock of ours is prefix{name}, so that all its keys would lie in one slot of a cluster; recipes
+ * that share their keys with other programs write prefix and name as they are. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "engine/redis/redis.h"
+
+size_t hf__words_key(const struct hf__redis *conn, const char *name, size_t name_bytes,
+                     char out_key[HF__REDIS_KEY_BYTES], bool *out_hashed)
+{
+    char encoded[HF__NAME_ENCODED_BYTES];
+    size_t prefix_bytes = strlen(conn->prefix);
+    size_t bytes;
+
+    *out_hashed = false;
+    memcpy(out_key, conn->prefix, prefix_bytes);
+    if (conn->recipe->raw_names) {
+        memcpy(out_key + prefix_bytes, name, name_bytes);
+        return prefix_bytes + name_bytes;
+    }
+    bytes = hf__name_encode(name, name_bytes, encoded, out_hashed);
+    out_key[prefix_bytes] = '{';
+    memcpy(out_key + prefix_bytes + 1, encoded, bytes);
+    out_key[prefix_bytes + 1 + bytes] = '}';
+    return prefix_bytes + bytes + 2;
+}
+
+void hf__words_token(const uint8_t token[HF__TOKEN_BYTES], char out_text[2 * HF__TOKEN_BYTES + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < HF__TOKEN_BYTES; i++) {
+        out_text[2 * i] = digits[token[i] >> 4];
+        out_text[2 * i + 1] = digits[token[i] & 15];
+    }
+    out_text[2 * HF__TOKEN_BYTES] = '\0';
+}
+
+size_t hf__words_who(const struct hf__redis *conn, uint64_t claim_id, const char *purpose,
+                     char out_who[HF__REDIS_WHO_BYTES])
+{
+    char cut[HF__PURPOSE_BYTES];
+    int written;
+
+    hf__text_copy(cut, sizeof(cut), purpose && *purpose ? purpose : conn->purpose);
+    written = snprintf(out_who, HF__REDIS_WHO_BYTES, "%s %llx %ld %s %s", conn->client,
+                       (unsigned long long)claim_id, conn->pid, conn->host, cut);
+    assert(written > 0 && written < HF__REDIS_WHO_BYTES);
+    return (size_t)written;
+}
+
+/* The next word, up to a blank or the end. */
+static size_t take_word(const char **text, size_t *bytes, char *out_word, size_t word_bytes)
+{
+    size_t count = 0;
+
+    while (count < *bytes && (*text)[count] != ' ')
+        count++;
+    if (count >= word_bytes)
+        return 0;
+    memcpy(out_word, *text, count);
+    out_word[count] = '\0';
+    *text += count + (count < *bytes);
+    *bytes -= count + (count < *bytes);
+    return count;
+}
+
+bool hf__words_read_who(const char *text, size_t bytes, struct hf__holder *out_holder)
+{
+    char word[32];
+    uint64_t pid;
+    size_t purpose_bytes;
+
+    memset(out_holder, 0, sizeof(*out_holder));
+    if (take_word(&text, &bytes, word, sizeof(word)) == 0 ||
+        take_word(&text, &bytes, word, sizeof(word)) == 0)
+        return false;
+    if (take_word(&text, &bytes, word, sizeof(word)) == 0 ||
+        !hf__text_to_u64(word, strlen(word), &pid) || pid > INT32_MAX)
+        return false;
+    out_holder->pid = (int64_t)pid;
+    if (take_word(&text, &bytes, out_holder->host, sizeof(out_holder->host)) == 0)
+        return false;
+    purpose_bytes = bytes < HF__PURPOSE_BYTES - 1 ? bytes : HF__PURPOSE_BYTES - 1;
+    memcpy(out_holder->purpose, text, purpose_bytes);
+    return memchr(out_holder->purpose, '\0', purpose_bytes) == NULL;
+}
+
+/* Each begins with a word that says what it is. None of these was executed. */
+static const struct {
+    const char *word;
+    int status;
+    const char *text;
+} errors[] = {
+    { "NOSCRIPT", HF_EUNREACHABLE, "the server forgot our scripts; they are loaded again" },
+    { "LOADING", HF_EUNREACHABLE, "the server is still loading its data" },
+    { "BUSY", HF_EUNREACHABLE, "the server is busy with another program's script" },
+    { "MASTERDOWN", HF_EUNREACHABLE, "the server has lost its master" },
+    { "READONLY", HF_EDENIED, "the server is a replica, which takes no locks" },
+    { "MISCONF", HF_EUNREACHABLE, "the server cannot write its data to disk, and refuses changes" },
+    { "OOM", HF_ELIMIT, "the server's memory is full (maxmemory)" },
+    { "NOPERM", HF_EDENIED, "the user lacks a right" },
+    { "NOAUTH", HF_EDENIED, "the server wants a password" },
+    { "WRONGPASS", HF_EDENIED, "the user or the password is wrong" },
+    { "WRONGTYPE", HF_EPROTOCOL, "a key of this lock belongs to another program" },
+    { "CROSSSLOT", HF_EUNSUPPORTED, "the server is a cluster, which is not supported" },
+    { "MOVED", HF_EUNSUPPORTED, "the server is a cluster, which is not supported" },
+    { "CLUSTERDOWN", HF_EUNSUPPORTED, "the server is a cluster, which is not supported" },
+    { "NOREPLICAS", HF_EUNREACHABLE, "the server has too few replicas, and refuses changes" },
+};
+
+/* A script that fails halfway says "ERR ... script: ..., on @user_script:1"; what it called has its
+ * own word in front all the same. */
+void hf__words_error(struct hf__redis *conn, const struct hf__value *error,
+                     struct hf__reply *out_reply)
+{
+    char said[HF__ERROR_BYTES / 2];
+
+    hf__text_escape(error->text, error->bytes < sizeof(said) / 4 ? error->bytes : sizeof(said) / 4,
+                    said, sizeof(said));
+    out_reply->kind = HF__REPLY_FAILED;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+        if (!hf__value_begins(error, errors[i].word))
+            continue;
+        out_reply->status = errors[i].status;
+        hf__error_set(conn->base.error, errors[i].status, "%s (%s)", errors[i].text, said);
+        return;
+    }
+    out_reply->status = HF_EPROTOCOL;
+    hf__error_set(conn->base.error, HF_EPROTOCOL, "the server answered: %s", said);
+}
