@@ -41,6 +41,7 @@ int hf__core_init(struct hf__core *core, const struct hf__env *env,
     core->stats.struct_size = sizeof(core->stats);
     hf__text_copy(core->purpose, sizeof(core->purpose), options->purpose);
 
+    hf__env_random(env, &core->driver.client_id, sizeof(core->driver.client_id));
     core->driver.env = env;
     core->driver.purpose = core->purpose;
     core->driver.lease_ns = options->lease_ns;

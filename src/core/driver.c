@@ -19,8 +19,9 @@
 #define REOPEN_FIRST_NS (50 * HF__NS_PER_MS)
 #define REOPEN_MOST_NS  (1 * HF__NS_PER_S)
 
-static int start(struct hf__driver *driver, struct hf__link *link, size_t store, uint64_t now_ns)
+static int start(struct hf__driver *driver, size_t lane, size_t store, uint64_t now_ns)
 {
+    struct hf__link *link = &driver->links[lane][store];
     struct hf__conn_options options = {
         .url = driver->url,
         .server = store,
@@ -28,6 +29,9 @@ static int start(struct hf__driver *driver, struct hf__link *link, size_t store,
         .lease_ns = driver->lease_ns,
         .now_ns = now_ns,
         .caller_driven = driver->caller_driven,
+        .client_id = driver->client_id,
+        .carries_calls = driver->lanes == 1 || lane == HF__LANE_CALL,
+        .carries_keeping = driver->lanes == 1 || lane == HF__LANE_KEEP,
     };
     int status;
 
@@ -62,7 +66,7 @@ int hf__driver_open(struct hf__driver *driver, uint64_t now_ns)
             link->conn->engine = driver->engine;
             link->conn->recipe = driver->recipe;
             link->conn->env = driver->env;
-            status = start(driver, link, i, now_ns);
+            status = start(driver, lane, i, now_ns);
             if (status < 0)
                 return status;
         }
@@ -218,7 +222,7 @@ int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__re
             struct hf__link *link = &driver->links[lane][i];
 
             if (link->reopen_at_ns <= now_ns)
-                start(driver, link, i, now_ns);
+                start(driver, lane, i, now_ns);
             if (advance_link(driver, link, now_ns, out_reply) > 0) {
                 *out_store = i;
                 return 1;

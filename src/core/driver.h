@@ -35,6 +35,7 @@ struct hf__driver {
     uint64_t proposal_offset_us; /* wall clock - our clock */
     uint64_t highest_proposal;
     bool caller_driven;
+    uint64_t client_id;
     uint64_t reconnected;
     char error[HF__ERROR_BYTES];
     int status; /* HF_OK, or why the last connection failed */

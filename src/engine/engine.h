@@ -159,6 +159,7 @@ struct hf__conn {
     enum hf__conn_state state;
     uint32_t promises;           /* of the live store; meaningful once UP */
     uint64_t rescued;            /* hand-overs that a safety-net timer had to find */
+    char withheld[128];          /* why not all of the recipe's promises are kept; "": all are */
     char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name */
 };
 
@@ -170,6 +171,11 @@ struct hf__conn_options {
     uint64_t lease_ns;   /* the client's default */
     uint64_t now_ns;
     bool caller_driven; /* nobody but the caller's steps will call advance() */
+    uint64_t client_id; /* random; all connections of a client have the same */
+    /* Blocked callers poll the one; the other is polled as long as the client lives. Where there is
+     * one connection alone, it is both. */
+    bool carries_calls;
+    bool carries_keeping;
 };
 
 struct hf__engine {

@@ -7,9 +7,11 @@
 #include <string.h>
 
 extern const struct hf__engine hf__embedded_engine;
+extern const struct hf__engine hf__redis_engine;
 
 static const struct hf__engine *const engines[] = {
     &hf__embedded_engine,
+    &hf__redis_engine,
     NULL,
 };
 

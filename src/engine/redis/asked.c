@@ -92,7 +92,7 @@ static void answer(struct hf__redis *conn, struct hf__asked *asked, int status,
     bool sent = asked->from < conn->sent_bytes && !lists; /* a listing changes nothing */
 
     if (lists)
-        hf__listing_done(conn);
+        hf__scan_done(conn);
     hf__redis_reply(&asked->tickets[asked->answered++],
                     sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED, out_reply);
     out_reply->status = status;

@@ -23,12 +23,13 @@ def main():
         out.write("/* Made from lua/ by embed.py: do not edit. */\n")
         for item in wanted:
             name, _, files = item.partition("=")
-            out.write(f"static const char {name}[] =\n")
-            for path in files.split("+"):
-                for line in lines_of(path):
-                    escaped = line.replace("\\", "\\\\").replace('"', '\\"')
-                    out.write(f'    "{escaped}\\n"\n')
-            out.write("    ;\n")
+            script = "".join(f"{line}\n" for path in files.split("+") for line in lines_of(path))
+            # Numbers, for a compiler need not take a string of over 4095 bytes.
+            out.write(f"static const char {name}[] = {{\n")
+            codes = [str(byte) for byte in script.encode("ascii")] + ["0"]
+            for at in range(0, len(codes), 24):
+                out.write("    " + ", ".join(codes[at:at + 24]) + ",\n")
+            out.write("};\n")
     return 0
 
 

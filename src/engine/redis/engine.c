@@ -104,7 +104,7 @@ static void let_go(struct hf__redis *conn)
     conn->stream = NULL;
     hf__asked_done(conn);
     hf__lookout_done(conn);
-    hf__listing_done(conn);
+    hf__scan_done(conn);
     hf__outgoing_done(&conn->out);
     hf__incoming_done(&conn->in);
     hf__env_free(conn->base.env, conn->gathered);
@@ -143,6 +143,7 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
     conn->url = options->url;
     conn->now_ns = options->now_ns;
     conn->first_deadline_ns = HF__NEVER;
+    conn->greet_by_ns = stream.deadline_ns;
     hf__list_init(&conn->asked);
     hf__list_init(&conn->free_asked);
     hf__list_init(&conn->lookouts);
@@ -238,7 +239,7 @@ static int redis_submit(struct hf__conn *base, const struct hf__request *request
         return hf__error_set(base->error, HF_EUNREACHABLE, "%s: not connected yet",
                              hf__stream_peer(conn->stream));
     if (request->ticket.kind == HF__REQUEST_LIST)
-        return hf__listing_start(conn, request);
+        return hf__scan_start(conn, request);
     if (request->ticket.kind == HF__REQUEST_RENEW || request->ticket.kind == HF__REQUEST_INSPECT)
         return gather(conn, request);
 
@@ -417,7 +418,7 @@ static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t 
     case HF__ASKED_SCAN:
     case HF__ASKED_PAGE:
         hf__list_remove(&asked->place);
-        return hf__listing_hear(conn, asked, value, out_reply);
+        return hf__scan_hear(conn, asked, value, out_reply);
     }
     return 0;
 }
@@ -476,7 +477,7 @@ static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__repl
     conn->now_ns = now_ns;
     if (conn->current && conn->current->kind == HF__ASKED_MANY)
         return hear_next(conn, out_reply);
-    if (conn->current && hf__listing_next(conn, out_reply) > 0)
+    if (conn->current && hf__scan_next(conn, out_reply) > 0)
         return 1;
     if (!conn->ending)
         go_on(conn, now_ns);

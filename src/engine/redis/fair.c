@@ -8,12 +8,13 @@
  * in line looks again when its lease must have ended. A claim that comes after we gave it up: the
  * server refuses it by its own clock. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "engine/redis/redis.h"
-#include "engine/redis/scripts_fair.h"
+#include "scripts_fair.h"
 
 enum script { CLAIM, REFRESH, RENEW, RELEASE, LOWER, BREAK, LIST };
 

@@ -71,7 +71,7 @@ struct hf__found {
 };
 
 /* A LIST under way: SCAN finds keys, then the locks are asked for. One at a time. */
-struct hf__listing {
+struct hf__scan {
     bool active;
     struct hf__ticket ticket;
     uint64_t deadline_ns;
@@ -156,7 +156,7 @@ struct hf__redis {
     struct hf__asked *current;
     const struct hf__value *current_value;
     const struct hf__value *current_item; /* the answer to the next ticket */
-    struct hf__listing listing;
+    struct hf__scan listing;
 
     char prefix[HF__REDIS_PREFIX_BYTES];
     char client[17]; /* its number in hex: channels and records carry it */
@@ -203,15 +203,15 @@ void hf__greet_listens(struct hf__redis *conn);
 int hf__greet_ask_time(struct hf__redis *conn, uint64_t now_ns);
 int hf__greet_load(struct hf__redis *conn, uint32_t script, uint64_t deadline_ns);
 
-/* --- listing.c --- */
+/* --- scan.c --- */
 
-int hf__listing_start(struct hf__redis *conn, const struct hf__request *request);
+int hf__scan_start(struct hf__redis *conn, const struct hf__request *request);
 /* 1 with a reply, 0 if none came of it. */
-int hf__listing_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
+int hf__scan_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
                      struct hf__reply *out_reply);
 /* The same, while conn->current is a page that is not handed out yet. */
-int hf__listing_next(struct hf__redis *conn, struct hf__reply *out_reply);
-void hf__listing_done(struct hf__redis *conn);
+int hf__scan_next(struct hf__redis *conn, struct hf__reply *out_reply);
+void hf__scan_done(struct hf__redis *conn);
 
 /* --- words.c: how are names, tokens and people written in Redis? --- */
 

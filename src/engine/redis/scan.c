@@ -1,4 +1,4 @@
-/* listing.c: who holds which locks, and who waits?
+/* scan.c: who holds which locks, and who waits?
  *
  * SCAN walks over all keys of the database; those of our locks are picked out, and a script tells
  * about many of them at once. A scan may meet a key twice: it is listed once.
@@ -48,7 +48,7 @@ static int send_scan(struct hf__redis *conn)
 
 static int send_page(struct hf__redis *conn)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     struct hf__asked *asked = hf__asked_begin(conn, HF__ASKED_PAGE, 1);
     size_t left = listing->found_count - listing->found_at;
     size_t count = left < LOCKS_MAX ? left : LOCKS_MAX;
@@ -74,7 +74,7 @@ static int send_page(struct hf__redis *conn)
 
 static void forget_found(struct hf__redis *conn)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
 
     for (size_t i = 0; i < listing->found_count; i++)
         hf__env_free(conn->base.env, listing->found[i].key);
@@ -83,23 +83,23 @@ static void forget_found(struct hf__redis *conn)
     listing->skip = 0;
 }
 
-void hf__listing_done(struct hf__redis *conn)
+void hf__scan_done(struct hf__redis *conn)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
 
     forget_found(conn);
     hf__env_free(conn->base.env, listing->found);
     hf__env_free(conn->base.env, listing->seen);
-    *listing = (struct hf__listing){ 0 };
+    *listing = (struct hf__scan){ 0 };
 }
 
-int hf__listing_start(struct hf__redis *conn, const struct hf__request *request)
+int hf__scan_start(struct hf__redis *conn, const struct hf__request *request)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
 
     if (listing->active)
         return hf__error_set(conn->base.error, HF_EBUSY, "another listing is under way");
-    hf__listing_done(conn);
+    hf__scan_done(conn);
     if (request->glob && !hf__text_copy(listing->glob, sizeof(listing->glob), request->glob))
         return hf__error_set(conn->base.error, HF_EINVAL, "a pattern has at most %d bytes",
                              HF_NAME_BYTES_MAX);
@@ -113,7 +113,7 @@ int hf__listing_start(struct hf__redis *conn, const struct hf__request *request)
 /* The next question, or the end. */
 static int go_on(struct hf__redis *conn, struct hf__reply *out_reply)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     int status = HF_OK;
 
     if (listing->found_at < listing->found_count)
@@ -123,14 +123,14 @@ static int go_on(struct hf__redis *conn, struct hf__reply *out_reply)
         status = send_scan(conn);
     } else {
         hf__redis_reply(&listing->ticket, HF__REPLY_DONE, out_reply);
-        hf__listing_done(conn);
+        hf__scan_done(conn);
         return 1;
     }
     if (status == HF_OK)
         return 0;
     hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
     out_reply->status = status;
-    hf__listing_done(conn);
+    hf__scan_done(conn);
     return 1;
 }
 
@@ -139,7 +139,7 @@ static int go_on(struct hf__redis *conn, struct hf__reply *out_reply)
 /* False: it was there before. */
 static bool remember(struct hf__redis *conn, const char *key, size_t bytes, bool *out_failed)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     uint64_t hash = hf__name_hash(key, bytes, 0) | 1;
     size_t at;
 
@@ -192,7 +192,7 @@ static bool is_lock(const struct hf__redis *conn, const struct hf__value *key, s
 
 static int note_found(struct hf__redis *conn, const struct hf__value *keys)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     const struct hf__value *key = keys + 1;
     bool failed = false;
 
@@ -219,7 +219,7 @@ static int note_found(struct hf__redis *conn, const struct hf__value *keys)
 static int hear_scan(struct hf__redis *conn, const struct hf__value *value,
                      struct hf__reply *out_reply)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     const struct hf__value *keys = value->count == 2 ? hf__value_at(value, 1) : NULL;
     const struct hf__value *cursor = keys ? hf__value_at(value, 0) : NULL;
 
@@ -227,13 +227,13 @@ static int hear_scan(struct hf__redis *conn, const struct hf__value *value,
         !hf__text_to_u64(cursor->text, cursor->bytes, &listing->cursor)) {
         hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
         hf__redis_protocol_error(conn, value, out_reply);
-        hf__listing_done(conn);
+        hf__scan_done(conn);
         return 1;
     }
     if (note_found(conn, keys) < 0) {
         hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
         out_reply->status = hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
-        hf__listing_done(conn);
+        hf__scan_done(conn);
         return 1;
     }
     return go_on(conn, out_reply);
@@ -291,7 +291,7 @@ static bool read_entry(struct hf__redis *conn, const struct hf__value *value)
 /* One entry of the page; 0: that was the last. */
 static int next_entry(struct hf__redis *conn, struct hf__reply *out_reply)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     const struct hf__value *page = conn->current_value;
 
     while (listing->lock_index + 2 < page->count) {
@@ -317,9 +317,9 @@ static int next_entry(struct hf__redis *conn, struct hf__reply *out_reply)
     return 0;
 }
 
-int hf__listing_next(struct hf__redis *conn, struct hf__reply *out_reply)
+int hf__scan_next(struct hf__redis *conn, struct hf__reply *out_reply)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
     int64_t done;
     int64_t skip;
 
@@ -332,7 +332,7 @@ int hf__listing_next(struct hf__redis *conn, struct hf__reply *out_reply)
         hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
         hf__redis_protocol_error(conn, conn->current_value, out_reply);
         hf__asked_free(conn, HF__TAKE(conn->current));
-        hf__listing_done(conn);
+        hf__scan_done(conn);
         return 1;
     }
     listing->found_at += (size_t)done;
@@ -341,10 +341,10 @@ int hf__listing_next(struct hf__redis *conn, struct hf__reply *out_reply)
     return go_on(conn, out_reply);
 }
 
-int hf__listing_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
+int hf__scan_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
                      struct hf__reply *out_reply)
 {
-    struct hf__listing *listing = &conn->listing;
+    struct hf__scan *listing = &conn->listing;
 
     if (!listing->active || value->kind == HF__VALUE_ERROR) {
         hf__redis_reply(&asked->tickets[0], HF__REPLY_FAILED, out_reply);
@@ -353,7 +353,7 @@ int hf__listing_hear(struct hf__redis *conn, struct hf__asked *asked, const stru
         hf__asked_free(conn, asked);
         if (!listing->active)
             return 0;
-        hf__listing_done(conn);
+        hf__scan_done(conn);
         return 1;
     }
     if (asked->kind == HF__ASKED_SCAN) {
@@ -364,5 +364,5 @@ int hf__listing_hear(struct hf__redis *conn, struct hf__asked *asked, const stru
     conn->current_value = value;
     listing->lock_index = 0;
     listing->entry_index = 0;
-    return hf__listing_next(conn, out_reply);
+    return hf__scan_next(conn, out_reply);
 }
