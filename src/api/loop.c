@@ -6,8 +6,8 @@
  * rings the word itself (keeper_listens), all callers are followers and the keeper does the
  * polling.
  *
- * The keeper is one thread per client: it polls its own lane and everything that nobody else polls,
- * does what is due, and raises events. It blocks all signals, holds the mutex only for a step, and
+ * The keeper is one thread per client: it polls its own lane, and that of the calls when nobody has
+ * called for a while, does what is due, and raises events. It blocks all signals, holds the mutex only for a step, and
  * ends only in hf_close.
  *
  * What can go wrong: a wake-up that is lost: none is relied upon alone, because whoever sleeps
@@ -26,6 +26,8 @@
 #define SPIN_PAUSES_MIN 32
 #define SPIN_PAUSES_MAX 4096
 #define SPIN_AHEAD_MAX  3 /* whoever is further back has time to sleep */
+#define QUIET_NS        (50 * HF__NS_PER_MS)
+#define CALLERS_NS      (1 * HF__NS_PER_S)
 
 static void kick(int fd)
 {
@@ -204,6 +206,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
             lead(client, answer, deadline_ns);
     }
     client->callers--;
+    client->called_ns = now_ns;
     alert(client);
     if (!keeper_leads)
         promote(client);
@@ -222,6 +225,23 @@ void hf__loop_wait(struct hf_client *client, const struct hf__awaited *awaited)
 
 /* --- the keeper --- */
 
+/* Callers poll their connection themselves. If the keeper did so too, each answer would wake two
+ * threads; so it leaves the calls alone while there are any, and looks now and then whether that is
+ * still so: what is left over then is only the undoing of what nobody waits for. */
+static bool tends_calls(struct hf_client *client, struct hf__pollset *set)
+{
+    if (client->core.recipe->keeper_listens)
+        return true;
+    if (client->callers > 0) {
+        hf__pollset_until(set, client->seen_ns + CALLERS_NS);
+        return false;
+    }
+    hf__pollset_until(set, client->seen_ns < client->called_ns + QUIET_NS
+                               ? client->called_ns + QUIET_NS
+                               : HF__NEVER);
+    return client->seen_ns >= client->called_ns + QUIET_NS;
+}
+
 static void keep(struct hf_client *client)
 {
     struct hf__pollset set;
@@ -229,7 +249,7 @@ static void keep(struct hf_client *client)
     hf__loop_step(client);
     hf__pollset_init(&set);
     hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);
-    if (client->core.recipe->keeper_listens || !client->led)
+    if (tends_calls(client, &set))
         hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);
     hf__pollset_until(&set, hf__core_deadline(&client->core));
     hf__pollset_add(&set, client->keeper_fd, POLLIN);

@@ -164,6 +164,7 @@ struct hf__turn {
     struct hf__ballot ballot;
     int mode;
     bool ends;
+    bool calls; /* its CLAIM travels with the calls: somebody blocks on it */
     bool others_wait;
     bool lowered;         /* a DOWNGRADE has been asked for and not confirmed */
     bool lowered_perhaps; /* ... and one was left without an answer */

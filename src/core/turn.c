@@ -138,6 +138,7 @@ static struct hf__turn *make(struct hf__core *core, struct hf__name *name,
         (!terms->fixed_lease || terms->max_hold_ns < terms->lease_ns))
         turn->lease_ns = terms->max_hold_ns;
     turn->grace_ns = terms->grace_ns;
+    turn->calls = false;
     turn->others_wait = false;
     turn->lowered = false;
     turn->lowered_perhaps = false;
@@ -171,6 +172,7 @@ int hf__turn_new(struct hf_claim *claim, struct hf__turn **out_turn)
     if (!turn)
         return HF_ENOMEM;
     turn->claim = claim;
+    turn->calls = claim->terms.blocking;
     claim->turn = turn;
     *out_turn = turn;
     return HF_OK;
@@ -252,12 +254,26 @@ static void note_stored(struct hf__turn *turn, const struct hf__request *request
         turn->stored_until_ns = until_ns;
 }
 
+/* Calls for whoever blocks, which polls them itself; everything else is the keeper's. A RELEASE must
+ * not overtake the CLAIM that it undoes: it travels on the same connection, unless the CLAIM was
+ * answered. */
+static enum hf__lane lane_of(const struct hf__turn *turn, enum hf__request_kind kind)
+{
+    bool calls = turn->calls;
+
+    if (kind == HF__REQUEST_RENEW || kind == HF__REQUEST_INSPECT)
+        return HF__LANE_KEEP;
+    if (kind == HF__REQUEST_DOWNGRADE)
+        calls = true;
+    if (kind == HF__REQUEST_RELEASE && turn->leaver)
+        calls = !turn->leaver->announces;
+    return calls ? HF__LANE_CALL : HF__LANE_KEEP;
+}
+
 void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t now_ns)
 {
     struct hf__core *core = turn->core;
     struct hf_claim *claim = turn->claim;
-    /* A RELEASE must not overtake the CLAIM that it undoes: it travels on the same connection. */
-    bool keeps = kind == HF__REQUEST_RENEW || kind == HF__REQUEST_INSPECT;
     struct hf__request request = {
         .ticket = { .kind = kind, .round = ++turn->round, .claim_id = turn->id, .sent_ns = now_ns },
         .name = turn->name->text,
@@ -283,8 +299,8 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
     turn->ask_again_ns = HF__NEVER;
     if (kind != HF__REQUEST_RELEASE)
         note_stored(turn, &request);
-    turn->refused = hf__driver_submit(&core->driver, keeps ? HF__LANE_KEEP : HF__LANE_CALL,
-                                      &request, &turn->ballot);
+    turn->refused =
+        hf__driver_submit(&core->driver, lane_of(turn, kind), &request, &turn->ballot);
 }
 
 void hf__turn_ask(struct hf__turn *turn, uint64_t now_ns)
