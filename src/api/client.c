@@ -44,6 +44,7 @@ static int new_client(const struct hf_open_options *options, struct hf_client **
     }
     client->env = env;
     pthread_mutex_init(&client->mutex, NULL);
+    pthread_cond_init(&client->answered, NULL);
     hf__list_init(&client->followers);
     client->self = client;
     client->references = 1;

@@ -10,6 +10,7 @@
 
 struct hf_client {
     pthread_mutex_t mutex;  /* guards everything below, and every engine call */
+    pthread_cond_t answered; /* an extend or downgrade has its answer */
     struct hf_client *self; /* for functions that are handed a const client */
     struct hf__env env;
     struct hf__core core;

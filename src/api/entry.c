@@ -62,6 +62,7 @@ void hf__entry_free(struct hf_client *client)
         close(client->keeper_fd);
     if (client->alive)
         munmap(client->alive, 1);
+    pthread_cond_destroy(&client->answered);
     pthread_mutex_destroy(&client->mutex);
     env = client->env;
     hf__env_free(&env, client);

@@ -115,6 +115,26 @@ HF_API void hf_release_start(hf_grant *grant)
     hf__entry_drop(client);
 }
 
+/* One question at a time about one turn: the next comes when the one before has its answer. */
+static void begin_asking(struct hf_client *client, const hf_grant *grant)
+{
+    client->callers++;
+    while (grant->hold->asked)
+        pthread_cond_wait(&client->answered, &client->mutex);
+    client->callers--;
+    grant->hold->asked = true;
+}
+
+static int end_asking(struct hf_client *client, hf_grant *grant, const char *verb)
+{
+    int status = await(client, grant, verb);
+
+    grant->hold->asked = false;
+    pthread_cond_broadcast(&client->answered);
+    hf__entry_unlock(client);
+    return status;
+}
+
 HF_API int hf_grant_extend(hf_grant *grant, int64_t lease_ms)
 {
     struct hf_client *client;
@@ -129,10 +149,9 @@ HF_API int hf_grant_extend(hf_grant *grant, int64_t lease_ms)
     status = hf__entry_lock(client);
     if (status < 0)
         return status;
+    begin_asking(client, grant);
     hf__hold_extend(grant, (uint64_t)lease_ms * HF__NS_PER_MS, hf__loop_now(client));
-    status = await(client, grant, "extend");
-    hf__entry_unlock(client);
-    return status;
+    return end_asking(client, grant, "extend");
 }
 
 HF_API int hf_grant_downgrade(hf_grant *grant)
@@ -150,8 +169,7 @@ HF_API int hf_grant_downgrade(hf_grant *grant)
         hf__entry_unlock(client);
         return hf__report(client, HF_EUNSUPPORTED, "downgrade: this recipe has no shared mode");
     }
+    begin_asking(client, grant);
     hf__hold_downgrade(grant, hf__loop_now(client));
-    status = await(client, grant, "downgrade");
-    hf__entry_unlock(client);
-    return status;
+    return end_asking(client, grant, "downgrade");
 }

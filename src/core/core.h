@@ -136,6 +136,7 @@ struct hf__hold {
     bool end_is_lease;      /* the end moves with the lease (fixed lease); false: maximal hold */
     uint64_t latest_ns;     /* the maximal hold, which no extend moves; HF__NEVER: none */
     const char *lost_cause; /* NULL: not lost */
+    bool asked;             /* the api's: an extend or downgrade is under way */
 };
 
 enum hf__turn_state {

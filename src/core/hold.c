@@ -158,6 +158,7 @@ static struct hf_grant *make(struct hf__turn *turn, const struct hf__terms *term
     hold->mode = terms->mode;
     hold->fence = turn->fence;
     hold->lost_cause = NULL;
+    hold->asked = false;
     limit(hold, terms, turn, now_ns);
     atomic_store_explicit(&hold->lease_ns, terms->lease_ns, memory_order_relaxed);
     hf__hold_set_validity(hold, turn->valid_until_ns);

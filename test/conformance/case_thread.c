@@ -116,8 +116,9 @@ static void live_wildly(struct task *task)
         if (seed >> 21 & 1)
             hf_claim_cancel(claim);
         status = hf_claim_wait(claim, HF_FOREVER, &grant);
+        /* Unreachable: a store that needs more than these 5 ms for its first answer. */
         CHECK(status == HF_OK || status == HF_ETIMEDOUT || status == HF_ECANCELLED ||
-              status == HF_EBUSY);
+              status == HF_EUNREACHABLE || status == HF_EUNKNOWN);
         CHECK((status == HF_OK) == (grant != NULL));
         if (grant && seed >> 22 & 1)
             hf_release_start(grant);
