@@ -352,8 +352,15 @@ enum hf__conn_state hf__driver_state(const struct hf__driver *driver)
     uint32_t down = 0;
 
     for (size_t i = 0; i < driver->stores; i++) {
-        up += driver->links[HF__LANE_CALL][i].conn->state == HF__CONN_UP;
-        down += driver->links[HF__LANE_CALL][i].conn->state == HF__CONN_DOWN;
+        bool all_up = true;
+        bool all_down = true;
+
+        for (size_t lane = 0; lane < driver->lanes; lane++) {
+            all_up = all_up && driver->links[lane][i].conn->state == HF__CONN_UP;
+            all_down = all_down && driver->links[lane][i].conn->state == HF__CONN_DOWN;
+        }
+        up += all_up;
+        down += all_down;
     }
     if (up >= hf__quorum_majority((uint32_t)driver->stores))
         return HF__CONN_UP;

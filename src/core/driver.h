@@ -75,7 +75,8 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
 
 uint64_t hf__driver_deadline(const struct hf__driver *driver);
 void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf__pollset *set);
-/* HF__CONN_UP when a request can be answered (a majority of a quorum); DOWN: none is connecting. */
+/* HF__CONN_UP when any request can be answered (by a majority of a quorum, on each lane); DOWN: none
+ * is connecting. */
 enum hf__conn_state hf__driver_state(const struct hf__driver *driver);
 uint32_t hf__driver_promises(const struct hf__driver *driver);
 const char *hf__driver_error(const struct hf__driver *driver);
