@@ -19,6 +19,8 @@
 #define REOPEN_FIRST_NS (50 * HF__NS_PER_MS)
 #define REOPEN_MOST_NS  (1 * HF__NS_PER_S)
 
+#define FENCES_OF_A_TURN 256 /* the lowest 8 bits count what is handed on within the client */
+
 static int start(struct hf__driver *driver, size_t lane, size_t store, uint64_t now_ns)
 {
     struct hf__link *link = &driver->links[lane][store];
@@ -116,10 +118,11 @@ static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
  * comes late is seldom too low. */
 static uint64_t propose(struct hf__driver *driver, uint64_t now_ns)
 {
-    uint64_t proposal = driver->proposal_offset_us + now_ns / HF__NS_PER_US;
+    uint64_t proposal =
+        (driver->proposal_offset_us + now_ns / HF__NS_PER_US) * FENCES_OF_A_TURN;
 
     if (proposal <= driver->highest_proposal)
-        proposal = driver->highest_proposal + 1;
+        proposal = driver->highest_proposal + FENCES_OF_A_TURN;
     driver->highest_proposal = proposal;
     return proposal;
 }
@@ -297,7 +300,7 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
         break;
     case HF__VERDICT_PROPOSE: /* the core asks again, with this proposal */
         reply->kind = HF__REPLY_CHANGED;
-        reply->fence = ballot->votes.highest + 1;
+        reply->fence = (ballot->votes.highest / FENCES_OF_A_TURN + 1) * FENCES_OF_A_TURN;
         if (driver->highest_proposal < reply->fence)
             driver->highest_proposal = reply->fence;
         break;

@@ -8,10 +8,12 @@
 
 extern const struct hf__engine hf__embedded_engine;
 extern const struct hf__engine hf__redis_engine;
+extern const struct hf__engine hf__redlock_engine;
 
 static const struct hf__engine *const engines[] = {
     &hf__embedded_engine,
     &hf__redis_engine,
+    &hf__redlock_engine,
     NULL,
 };
 

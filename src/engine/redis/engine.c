@@ -24,6 +24,7 @@
 #define RESTART_WAIT "restart_wait"
 
 extern const struct hf__engine hf__redis_engine;
+extern const struct hf__engine hf__redlock_engine;
 
 static struct hf__redis *redis_of(struct hf__conn *conn)
 {
@@ -59,8 +60,18 @@ static int check_options(struct hf__redis *conn, const struct hf__url *url)
         for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
             found = found || strcmp(url->options[i].key, known[k]) == 0;
         if (!found)
-            return hf__error_set(conn->base.error, HF_EURL, "redis: has no option '%s'",
-                                 url->options[i].key);
+            return hf__error_set(conn->base.error, HF_EURL, "%s: has no option '%s'",
+                                 url->scheme, url->options[i].key);
+    }
+    if (conn->base.recipe->pattern == HF__PATTERN_QUORUM) {
+        if (url->server_count < 3 || url->server_count % 2 == 0)
+            return hf__error_set(conn->base.error, HF_EURL,
+                                 "redlock: is an odd number of servers, 3 or more, not %zu",
+                                 url->server_count);
+        if (hf__url_option(url, "socket"))
+            return hf__error_set(conn->base.error, HF_EURL,
+                                 "redlock: its servers have no common socket");
+        return HF_OK;
     }
     if (url->server_count > 1)
         return hf__error_set(conn->base.error, HF_EURL,
@@ -129,7 +140,7 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
         .url = options->url,
         .server = options->server,
         .port = PORT,
-        .tls = strcmp(options->url->scheme, "rediss") == 0,
+        .tls = options->url->scheme[strlen(options->url->scheme) - 1] == 's',
         .now_ns = options->now_ns,
         .deadline_ns = options->now_ns + CONNECT_NS,
     };
@@ -522,11 +533,26 @@ static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
 
 static const char *const schemes[] = { "redis", "rediss", NULL };
 static const struct hf__recipe *const recipes[] = { &hf__redis_fair.recipe, NULL };
+static const char *const redlock_schemes[] = { "redlock", "redlocks", NULL };
+static const struct hf__recipe *const redlock_recipes[] = { &hf__redis_quorum.recipe, NULL };
 
 const struct hf__engine hf__redis_engine = {
     .name = "redis",
     .url_schemes = schemes,
     .recipes = recipes,
+    .conn_size = sizeof(struct hf__redis),
+    .open = redis_open,
+    .close = redis_close,
+    .submit = redis_submit,
+    .pollset = redis_pollset,
+    .advance = redis_advance,
+};
+
+/* The same connections, one to each server. */
+const struct hf__engine hf__redlock_engine = {
+    .name = "redlock",
+    .url_schemes = redlock_schemes,
+    .recipes = redlock_recipes,
     .conn_size = sizeof(struct hf__redis),
     .open = redis_open,
     .close = redis_close,

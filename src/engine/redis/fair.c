@@ -23,26 +23,9 @@ static const char *const scripts[] = {
     [LOWER] = fair_lower, [BREAK] = fair_break,     [LIST] = fair_list,   NULL,
 };
 
+static const char *const endings[] = { "", ":s", ":q", NULL };
+
 /* --- asking --- */
-
-/* EVALSHA sha keys ... and what every script gets; the caller adds `words` more. */
-static void begin(struct hf__redis *conn, enum script script, size_t keys, size_t words)
-{
-    hf__outgoing_begin(&conn->out, 3 + keys + words);
-    hf__outgoing_text(&conn->out, "EVALSHA");
-    hf__outgoing_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
-    hf__outgoing_number(&conn->out, keys);
-}
-
-static void add_channels(struct hf__redis *conn)
-{
-    char channels[HF__REDIS_PREFIX_BYTES + 2];
-    size_t bytes = strlen(conn->prefix);
-
-    memcpy(channels, conn->prefix, bytes);
-    channels[bytes] = '@';
-    hf__outgoing_word(&conn->out, channels, bytes + 1);
-}
 
 static void add_bell(struct hf__redis *conn, bool blocking)
 {
@@ -60,15 +43,13 @@ static void ask_claim(struct hf__redis *conn, const struct hf__request *request,
 {
     char who[HF__REDIS_WHO_BYTES];
     size_t who_bytes = hf__words_who(conn, request->ticket.claim_id, request->purpose, who);
-    uint64_t latest_us = (uint64_t)(conn->server.clock_offset_us +
-                                    (int64_t)(request->deadline_ns / HF__NS_PER_US));
 
     hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
     hf__outgoing_text(&conn->out, request->mode == HF_SHARED ? "s" : "x");
     hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
     hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
     hf__outgoing_text(&conn->out, request->queueing ? "1" : "0");
-    hf__outgoing_number(&conn->out, latest_us);
+    hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
     add_bell(conn, request->blocking);
     hf__outgoing_word(&conn->out, who, who_bytes);
 }
@@ -95,9 +76,9 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
 
     if (request->token)
         hf__words_token(request->token, token);
-    begin(conn, forms[kind].script, 1, forms[kind].words);
+    hf__words_begin(conn, forms[kind].script, 1, forms[kind].words);
     hf__outgoing_word(&conn->out, key, key_bytes);
-    add_channels(conn);
+    hf__words_channels(conn);
     hf__outgoing_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
     if (kind == HF__REQUEST_CLAIM) {
         ask_claim(conn, request, token);
@@ -118,10 +99,10 @@ static void ask_many(struct hf__redis *conn)
     bool renews = conn->gathered_kind == HF__REQUEST_RENEW;
     uint32_t count = conn->gathered_count;
 
-    begin(conn, renews ? RENEW : REFRESH, count, 2 + (size_t)count * (renews ? 3 : 2));
+    hf__words_begin(conn, renews ? RENEW : REFRESH, count, 2 + (size_t)count * (renews ? 3 : 2));
     for (uint32_t i = 0; i < count; i++)
         hf__outgoing_word(&conn->out, conn->gathered[i].key, conn->gathered[i].key_bytes);
-    add_channels(conn);
+    hf__words_channels(conn);
     hf__outgoing_word(&conn->out, "", 0);
     for (uint32_t i = 0; i < count; i++) {
         hf__outgoing_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
@@ -132,29 +113,6 @@ static void ask_many(struct hf__redis *conn)
 }
 
 /* --- hearing --- */
-
-/* "token n lease grace since WHO" */
-static const struct hf__holder *read_holder(struct hf__redis *conn, const struct hf__value *value)
-{
-    const char *text = value->text;
-    size_t bytes = value->bytes;
-    uint64_t n = 0;
-
-    for (int field = 0; field < 5; field++) {
-        const char *blank = memchr(text, ' ', bytes);
-
-        if (!blank)
-            return NULL;
-        if (field == 1 && !hf__text_to_u64(text, (size_t)(blank - text), &n))
-            return NULL;
-        bytes -= (size_t)(blank - text) + 1;
-        text = blank + 1;
-    }
-    if (!hf__words_read_who(text, bytes, &conn->holder))
-        return NULL;
-    conn->holder.fence = n * 256;
-    return &conn->holder;
-}
 
 static bool hear_granted(const struct hf__value *value, struct hf__reply *out_reply)
 {
@@ -188,7 +146,7 @@ static bool hear_busy(struct hf__redis *conn, const struct hf__value *value, boo
     out_reply->kind = queued ? HF__REPLY_QUEUED : HF__REPLY_REFUSED;
     out_reply->ahead = (uint32_t)ahead;
     out_reply->fence = (uint64_t)last * 256;
-    out_reply->holder = read_holder(conn, held);
+    out_reply->holder = hf__words_holder(conn, held, 5);
     if (queued && rank == 0 && left_ms >= 0)
         hf__lookout_set(conn, out_reply->ticket.claim_id, (uint64_t)left_ms);
     return true;
@@ -300,6 +258,7 @@ const struct hf__redis_recipe hf__redis_fair = {
     .default_prefix = "hf:",
     .scripts = scripts,
     .list_script = LIST,
+    .endings = endings,
     .ask = ask,
     .ask_many = ask_many,
     .hear = hear,

@@ -67,7 +67,7 @@ struct hf__script {
 /* A key of one of our locks that a scan met. */
 struct hf__found {
     char *key; /* of the lock, without the ending */
-    uint32_t ending;
+    const char *ending;
 };
 
 /* A LIST under way: SCAN finds keys, then the locks are asked for. One at a time. */
@@ -108,6 +108,7 @@ struct hf__redis_recipe {
     bool raw_names; /* prefix + name as it is, shared with other programs */
     const char *const *scripts; /* NULL ends */
     uint32_t list_script;
+    const char *const *endings; /* how the keys end by which a lock is found; NULL ends */
     /* Appends the command for a request. < 0: refused, with conn->base.error. */
     int (*ask)(struct hf__redis *conn, const struct hf__request *request);
     /* Appends one command for all that is gathered. */
@@ -233,6 +234,17 @@ void hf__redis_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
 void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *value,
                               struct hf__reply *out_reply);
 
+/* EVALSHA of this script on so many keys; the caller adds the keys and so many words more. */
+void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words);
+/* What all channels begin with. */
+void hf__words_channels(struct hf__redis *conn);
+/* The latest time by the server's clock at which a request may still be executed. */
+uint64_t hf__words_latest_us(const struct hf__redis *conn, const struct hf__request *request);
+/* "WHO" behind so many words; the second word is the number. NULL: written by somebody else. */
+const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct hf__value *value,
+                                          int words);
+
 extern const struct hf__redis_recipe hf__redis_fair;
+extern const struct hf__redis_recipe hf__redis_quorum;
 
 #endif

@@ -16,8 +16,6 @@
 #define SEEN_FIRST 256
 #define LOCKS_MAX  64 /* asked for at one time */
 
-static const char *const endings[] = { "", ":s", ":q" };
-
 /* --- asking --- */
 
 static int send_scan(struct hf__redis *conn)
@@ -68,7 +66,7 @@ static int send_page(struct hf__redis *conn)
     hf__outgoing_text(&conn->out, "");
     hf__outgoing_number(&conn->out, listing->skip);
     for (size_t i = 0; i < count; i++)
-        hf__outgoing_text(&conn->out, endings[listing->found[listing->found_at + i].ending]);
+        hf__outgoing_text(&conn->out, listing->found[listing->found_at + i].ending);
     return hf__asked_end(conn, asked, listing->deadline_ns);
 }
 
@@ -170,20 +168,20 @@ static bool remember(struct hf__redis *conn, const char *key, size_t bytes, bool
     return true;
 }
 
-/* prefix{name}, prefix{name}:s and prefix{name}:q; others say nothing of their own. */
+/* prefix{name} with one of the recipe's endings; other keys say nothing of their own. */
 static bool is_lock(const struct hf__redis *conn, const struct hf__value *key, size_t *out_bytes,
-                    uint32_t *out_ending)
+                    const char **out_ending)
 {
     size_t prefix_bytes = strlen(conn->prefix);
 
-    for (uint32_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
-        size_t ending_bytes = strlen(endings[i]);
+    for (const char *const *ending = conn->recipe->endings; *ending; ending++) {
+        size_t ending_bytes = strlen(*ending);
         size_t bytes = key->bytes - ending_bytes;
 
         if (key->bytes > prefix_bytes + 2 + ending_bytes && key->text[bytes - 1] == '}' &&
-            memcmp(key->text + bytes, endings[i], ending_bytes) == 0) {
+            memcmp(key->text + bytes, *ending, ending_bytes) == 0) {
             *out_bytes = bytes;
-            *out_ending = i;
+            *out_ending = *ending;
             return !memchr(key->text, '\0', bytes);
         }
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "engine/redis/redis.h"
 
@@ -89,6 +90,57 @@ bool hf__words_read_who(const char *text, size_t bytes, struct hf__holder *out_h
     memcpy(out_holder->purpose, text, purpose_bytes);
     return memchr(out_holder->purpose, '\0', purpose_bytes) == NULL;
 }
+
+const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct hf__value *value,
+                                          int words)
+{
+    const char *text = value->text;
+    size_t bytes = value->bytes;
+    uint64_t n = 0;
+
+    for (int field = 0; field < words; field++) {
+        const char *blank = memchr(text, ' ', bytes);
+
+        if (!blank)
+            return NULL;
+        if (field == 1 && !hf__text_to_u64(text, (size_t)(blank - text), &n))
+            return NULL;
+        bytes -= (size_t)(blank - text) + 1;
+        text = blank + 1;
+    }
+    if (!hf__words_read_who(text, bytes, &conn->holder))
+        return NULL;
+    conn->holder.fence = n * 256;
+    return &conn->holder;
+}
+
+/* --- commands --- */
+
+void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words)
+{
+    hf__outgoing_begin(&conn->out, 3 + keys + words);
+    hf__outgoing_text(&conn->out, "EVALSHA");
+    hf__outgoing_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
+    hf__outgoing_number(&conn->out, keys);
+}
+
+void hf__words_channels(struct hf__redis *conn)
+{
+    char channels[HF__REDIS_PREFIX_BYTES + 2];
+    size_t bytes = strlen(conn->prefix);
+
+    memcpy(channels, conn->prefix, bytes);
+    channels[bytes] = '@';
+    hf__outgoing_word(&conn->out, channels, bytes + 1);
+}
+
+uint64_t hf__words_latest_us(const struct hf__redis *conn, const struct hf__request *request)
+{
+    return (uint64_t)(conn->server.clock_offset_us +
+                      (int64_t)(request->deadline_ns / HF__NS_PER_US));
+}
+
+/* --- errors --- */
 
 /* Each begins with a word that says what it is. None of these was executed. */
 static const struct {

@@ -1,0 +1,25 @@
+-- What the scripts of redlock share: one of N servers that know nothing of each other.
+--   KEY:l   the holder here: "token t lease_ms since_us WHO", which lives as long as its lease; t is
+--           the number that this server accepted for it, or 0
+--   KEY:t   the greatest number accepted for this lock: "t", or "t name" where KEY is only a hash of
+--           the name; it never sinks and never ends
+-- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
+-- its hash.
+local HOUR_US, NUMBER_MAX = 3600000000, 9007199254740992
+local LOCK, TOP = KEYS[1] .. ':l', KEYS[1] .. ':t'
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+local function read(held)
+    return string.match(held, '^(%x+) (%d+) (%d+) (%d+) (.*)$')
+end
+
+local function top()
+    local value = redis.call('GET', TOP)
+    return value and tonumber(string.match(value, '^%d+')) or 0
+end

@@ -1,0 +1,33 @@
+-- Take it if it is free, and accept the proposed number if it is greater than any before.
+-- ARGV: token, t, lease_ms, latest (us), who
+local token, proposed, lease = ARGV[3], tonumber(ARGV[4]), ARGV[5]
+
+if now > tonumber(ARGV[6]) then -- whoever sent this has given up long ago
+    return { 'stale' }
+end
+if ARGV[2] ~= '' then
+    local known = redis.call('GET', TOP)
+    if known and string.match(known, '^%d+ (.*)$') ~= ARGV[2] then
+        return { 'collision' }
+    end
+end
+local counter = top()
+local held = redis.call('GET', LOCK)
+local accepted, since = '0', text(now)
+if held then
+    local owner, t, _, before = read(held)
+    if owner ~= token then
+        return { 'refused', text(counter), redis.call('PTTL', LOCK), held }
+    end
+    accepted, since = t, before
+end
+local sane = proposed <= now + HOUR_US or proposed == counter + 1
+if proposed > counter and proposed < NUMBER_MAX and sane then
+    accepted = text(proposed)
+    redis.call('SET', TOP, accepted .. (ARGV[2] ~= '' and ' ' .. ARGV[2] or ''))
+end
+redis.call('SET', LOCK, table.concat({ token, accepted, lease, since, ARGV[7] }, ' '), 'PX', lease)
+if accepted == text(proposed) then
+    return { 'granted', accepted }
+end
+return { 'low', text(counter) }

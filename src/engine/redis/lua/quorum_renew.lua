@@ -1,0 +1,23 @@
+-- These are still ours, and for longer. A lease is shortened only where that was asked for.
+-- KEYS: locks; ARGV: for each its token, lease_ms, and "1" to shorten
+local answers = {}
+
+for i, key in ipairs(KEYS) do
+    local token, lease, shorten = ARGV[3 * i], ARGV[1 + 3 * i], ARGV[2 + 3 * i]
+    local held = redis.call('GET', key .. ':l')
+    local owner, t, before, since, who
+    if held then
+        owner, t, before, since, who = read(held)
+    end
+    if owner == token then
+        local left = redis.call('PTTL', key .. ':l')
+        if shorten == '1' or left < tonumber(lease) or left > tonumber(before) then
+            redis.call('SET', key .. ':l', table.concat({ token, t, lease, since, who }, ' '), 'PX',
+                lease)
+        end
+        answers[i] = { 'granted', t }
+    else
+        answers[i] = { 'gone', 'expired' }
+    end
+end
+return answers

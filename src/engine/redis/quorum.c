@@ -1,0 +1,191 @@
+/* quorum.c: one server of several that know nothing of each other; together they are redlock.
+ *
+ * The core asks all of them and counts (core/driver.c, pattern/quorum.c); here is what one is asked
+ * and what it answers. A claim brings a number: the server takes the lock for it if it is free, and
+ * accepts the number if it is greater than all before. Both on a majority: the number is the fence.
+ *
+ * What can go wrong: a number that is too low: the answer is the counter, and the core proposes a
+ * greater one to the same locks. A message that the turn was broken, from one server alone, proves
+ * nothing: the core asks the majority. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/redis/redis.h"
+#include "scripts_quorum.h"
+
+enum script { CLAIM, RENEW, RELEASE, BREAK, LIST };
+
+static const char *const scripts[] = {
+    [CLAIM] = quorum_claim, [RENEW] = quorum_renew, [RELEASE] = quorum_release,
+    [BREAK] = quorum_break, [LIST] = quorum_list,   NULL,
+};
+
+static const char *const endings[] = { ":l", NULL };
+
+static int ask(struct hf__redis *conn, const struct hf__request *request)
+{
+    enum hf__request_kind kind = request->ticket.kind;
+    char key[HF__REDIS_KEY_BYTES];
+    char token[2 * HF__TOKEN_BYTES + 1] = "";
+    char who[HF__REDIS_WHO_BYTES];
+    bool hashed;
+    size_t key_bytes = hf__words_key(conn, request->name, request->name_bytes, key, &hashed);
+
+    if (kind == HF__REQUEST_DOWNGRADE || request->mode == HF_SHARED)
+        return hf__error_set(conn->base.error, HF_EUNSUPPORTED, "redlock has no shared mode");
+    assert(kind == HF__REQUEST_CLAIM || kind == HF__REQUEST_RELEASE || kind == HF__REQUEST_BREAK);
+
+    if (request->token)
+        hf__words_token(request->token, token);
+    hf__words_begin(conn,
+                    kind == HF__REQUEST_CLAIM     ? CLAIM
+                    : kind == HF__REQUEST_RELEASE ? RELEASE
+                                                  : BREAK,
+                    1, kind == HF__REQUEST_CLAIM ? 7 : 3);
+    hf__outgoing_word(&conn->out, key, key_bytes);
+    hf__words_channels(conn);
+    hf__outgoing_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
+    if (kind == HF__REQUEST_BREAK) {
+        hf__outgoing_number(&conn->out, request->fence / 256);
+        return HF_OK;
+    }
+    hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    if (kind == HF__REQUEST_RELEASE)
+        return HF_OK;
+    hf__outgoing_number(&conn->out, request->fence / 256);
+    hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
+    hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
+    hf__outgoing_word(&conn->out, who,
+                      hf__words_who(conn, request->ticket.claim_id, request->purpose, who));
+    return HF_OK;
+}
+
+static void ask_many(struct hf__redis *conn)
+{
+    uint32_t count = conn->gathered_count;
+
+    hf__words_begin(conn, RENEW, count, 2 + 3 * (size_t)count);
+    for (uint32_t i = 0; i < count; i++)
+        hf__outgoing_word(&conn->out, conn->gathered[i].key, conn->gathered[i].key_bytes);
+    hf__words_channels(conn);
+    hf__outgoing_word(&conn->out, "", 0);
+    for (uint32_t i = 0; i < count; i++) {
+        hf__outgoing_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
+        hf__outgoing_number(&conn->out, conn->gathered[i].lease_ms);
+        hf__outgoing_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
+    }
+}
+
+static bool hear_counter(const struct hf__value *value, struct hf__reply *out_reply)
+{
+    int64_t counter;
+
+    if (!hf__value_number(hf__value_at(value, 1), &counter) || counter < 0 || counter >= 1ll << 53)
+        return false;
+    out_reply->fence = (uint64_t)counter * 256;
+    return true;
+}
+
+static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
+                         struct hf__reply *out_reply)
+{
+    const struct hf__value *held = hf__value_at(value, 3);
+
+    out_reply->kind = HF__REPLY_REFUSED;
+    if (!held || held->kind != HF__VALUE_TEXT || !hear_counter(value, out_reply))
+        return false;
+    out_reply->holder = hf__words_holder(conn, held, 4);
+    return true;
+}
+
+static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply)
+{
+    int64_t had = 0;
+
+    out_reply->kind = HF__REPLY_GONE;
+    if (hf__value_is(hf__value_at(value, 1), "expired"))
+        out_reply->cause = "expired";
+    else if (hf__value_number(hf__value_at(value, 1), &had))
+        out_reply->released = had > 0;
+    return true;
+}
+
+static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
+                 const struct hf__value *value, struct hf__reply *out_reply)
+{
+    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__value_at(value, 0) : NULL;
+    bool understood = word != NULL;
+
+    hf__redis_reply(ticket, HF__REPLY_GRANTED, out_reply);
+    if (hf__value_is(word, "granted"))
+        understood = hear_counter(value, out_reply);
+    else if (hf__value_is(word, "low")) {
+        understood = hear_counter(value, out_reply);
+        out_reply->low = true;
+    } else if (hf__value_is(word, "refused"))
+        understood = hear_refused(conn, value, out_reply);
+    else if (hf__value_is(word, "gone"))
+        understood = hear_gone(value, out_reply);
+    else if (hf__value_is(word, "done"))
+        out_reply->kind = HF__REPLY_DONE;
+    else if (hf__value_is(word, "stale")) {
+        conn->clock_doubted = true;
+        out_reply->kind = HF__REPLY_FAILED;
+        out_reply->status = hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                                          "the request came too late by the server's clock");
+    } else if (hf__value_is(word, "collision")) {
+        out_reply->kind = HF__REPLY_FAILED;
+        out_reply->status =
+            hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
+    } else
+        understood = false;
+    if (!understood)
+        hf__redis_protocol_error(conn, value, out_reply);
+}
+
+/* "broken tag" */
+static bool news(struct hf__redis *conn, const struct hf__value *message,
+                 struct hf__reply *out_reply)
+{
+    struct hf__ticket ticket = { .kind = HF__REQUEST_NONE };
+    char text[64];
+    unsigned long long tag;
+
+    (void)conn;
+    if (message->bytes >= sizeof(text))
+        return false;
+    memcpy(text, message->text, message->bytes);
+    text[message->bytes] = '\0';
+    if (sscanf(text, "broken %llx", &tag) != 1)
+        return false;
+    ticket.claim_id = tag;
+    hf__redis_reply(&ticket, HF__REPLY_CHANGED, out_reply);
+    return true;
+}
+
+const struct hf__redis_recipe hf__redis_quorum = {
+    .recipe = {
+        .name = "quorum",
+        .url_forms = "redlock://host[:port],host[:port],host[:port],... redlocks://...",
+        .summary = "A majority of independent Redis servers, with fences that they agree on.",
+        .caveat = "Every server must keep what it is told (appendonly yes, appendfsync always), or "
+                  "the promises that hang on it are withheld. No line: who waits asks again.",
+        .schema = "",
+        .pattern = HF__PATTERN_QUORUM,
+        .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,
+        .is_default = true,
+        .hands_on = true,
+        .leases = true,
+    },
+    .default_prefix = "hf:",
+    .scripts = scripts,
+    .list_script = LIST,
+    .endings = endings,
+    .ask = ask,
+    .ask_many = ask_many,
+    .hear = hear,
+    .news = news,
+};
