@@ -278,6 +278,13 @@ void hf__claim_serve(struct hf__core *core, struct hf__name *name, uint64_t now_
 
 /* --- the beginning --- */
 
+static void refuse_shared(struct hf_claim *claim, uint64_t now_ns)
+{
+    hf__error_set(claim->error, HF_EUNSUPPORTED, "%s %s has no shared mode",
+                  claim->core->driver.engine->name, claim->core->recipe->name);
+    hf__claim_finish(claim, HF_EUNSUPPORTED, now_ns);
+}
+
 int hf__claim_start(struct hf__core *core, const char *text, const struct hf__terms *terms,
                     uint64_t now_ns, struct hf_claim **out_claim)
 {
@@ -314,6 +321,8 @@ int hf__claim_start(struct hf__core *core, const char *text, const struct hf__te
     core->stats.waiting++;
     if (outer)
         nest(claim, outer, now_ns);
+    else if (terms->mode == HF_SHARED && !(core->recipe->promises & HF_PROMISE_SHARED))
+        refuse_shared(claim, now_ns);
     else if (core->recipe->hands_on)
         hf__claim_serve(core, name, now_ns);
     else

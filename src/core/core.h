@@ -212,17 +212,23 @@ struct hf__name {
     char text[];
 };
 
-/* LIST or BREAK: answered once, then freed by whoever started it. */
+/* LIST or BREAK: answered once, then freed by whoever started it. Of a quorum, all stores are asked,
+ * and what a majority says is the answer. */
 struct hf__operation {
     struct hf__list place; /* in core->operations */
     struct hf__list entries;
     uint64_t id;
+    uint32_t open; /* stores that have not answered */
+    uint32_t done;
+    uint32_t gone;
+    int failure; /* what one of the others said, or HF_OK */
     struct hf__answer answer;
     char error[HF__ERROR_BYTES];
 };
 
 struct hf__entry {
     struct hf__list place;
+    uint32_t votes;            /* stores that told it */
     struct hf_holding holding; /* its texts are in `texts` */
     char texts[];
 };

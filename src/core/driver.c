@@ -170,9 +170,26 @@ int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__
 {
     assert(request->ticket.kind != HF__REQUEST_NONE);
 
-    if (driver->stores == 1 || !ballot)
+    if (driver->stores == 1)
         return pass(driver, lane, 0, request);
     return broadcast(driver, lane, request, ballot);
+}
+
+int hf__driver_submit_each(struct hf__driver *driver, enum hf__lane lane,
+                           const struct hf__request *request, uint32_t *out_count)
+{
+    int failure = HF_EUNREACHABLE;
+
+    *out_count = 0;
+    for (size_t i = 0; i < driver->stores; i++) {
+        int status = pass(driver, lane, i, request);
+
+        if (status == HF_OK)
+            ++*out_count;
+        else
+            failure = status;
+    }
+    return *out_count > 0 ? HF_OK : failure;
 }
 
 int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request)

@@ -56,10 +56,13 @@ struct hf__ballot {
 int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);
 void hf__driver_close(struct hf__driver *driver);
 
-/* To the one store, or to all. `ballot` is the turn's (NULL: an operation, which goes to store 0 of
- * a quorum's list). HF_OK: it will be answered. */
+/* To the one store, or to all; `ballot` is the turn's. HF_OK: it will be answered. */
 int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                       struct hf__ballot *ballot);
+
+/* An operation, to all stores: each that took it will answer for itself. HF_OK: at least one. */
+int hf__driver_submit_each(struct hf__driver *driver, enum hf__lane lane,
+                           const struct hf__request *request, uint32_t *out_count);
 
 /* A request with `prompt`: 1: answered there; otherwise nothing has happened. */
 int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request);

@@ -2,7 +2,10 @@
  *
  * LIST and BREAK are questions that belong to no claim. The answers to a LIST are copied as they
  * come, because they live only until the next one; the caller visits the copies when no lock is
- * held. */
+ * held. Of a quorum every store is asked: a holder is who holds on a majority of them, and a turn is
+ * broken when a majority has ended it.
+ *
+ * What can go wrong: too few stores answer: the operation fails, though some may have done it. */
 #include <assert.h>
 #include <string.h>
 
@@ -33,7 +36,7 @@ static int send(struct hf__core *core, struct hf__operation *operation, struct h
     request->ticket.claim_id = operation->id;
     request->ticket.sent_ns = now_ns;
     request->deadline_ns = now_ns + core->connect_ns;
-    status = hf__driver_submit(&core->driver, HF__LANE_CALL, request, NULL);
+    status = hf__driver_submit_each(&core->driver, HF__LANE_CALL, request, &operation->open);
     if (status < 0)
         hf__operation_free(core, operation);
     return status;
@@ -98,6 +101,7 @@ static int copy_entry(struct hf__core *core, struct hf__operation *operation,
     if (!entry)
         return HF_ENOMEM;
     hf__list_init(&entry->place);
+    entry->votes = 1;
     entry->holding = *holding;
     entry->holding.struct_size = sizeof(entry->holding);
     to = put(entry->texts, holding->name, &entry->holding.name);
@@ -119,32 +123,138 @@ static struct hf__operation *find(struct hf__core *core, uint64_t id)
     return NULL;
 }
 
+static int fail(struct hf__operation *operation, int status, const char *text)
+{
+    hf__error_set(operation->error, status, "%s", text);
+    return status;
+}
+
+/* --- what a majority says --- */
+
+static int compare(const struct hf__entry *one, const struct hf__entry *other)
+{
+    int order = strcmp(one->holding.name, other->holding.name);
+
+    if (order != 0)
+        return order;
+    if (one->holding.fence != other->holding.fence)
+        return one->holding.fence < other->holding.fence ? -1 : 1;
+    return one->holding.pid < other->holding.pid ? -1 : one->holding.pid > other->holding.pid;
+}
+
+/* Merges `added`, in order, into `list`, which is in order too. */
+static void merge(struct hf__list *list, struct hf__list *added)
+{
+    struct hf__list *at = list->next;
+
+    HF__LIST_FOR(place, added)
+    {
+        struct hf__entry *entry = HF__LIST_ENTRY(place, struct hf__entry, place);
+
+        while (at != list && compare(HF__LIST_ENTRY(at, struct hf__entry, place), entry) <= 0)
+            at = at->next;
+        hf__list_remove(place);
+        hf__list_append(at, place); /* before it */
+    }
+}
+
+/* Runs of one, two, four ... entries are merged until one is left. */
+static void sort(struct hf__list *list)
+{
+    struct hf__list runs[64];
+    size_t count = 0;
+
+    HF__LIST_FOR(place, list)
+    {
+        size_t level = 0;
+        struct hf__list run;
+
+        hf__list_remove(place);
+        hf__list_init(&run);
+        hf__list_append(&run, place);
+        for (; level < count && !hf__list_empty(&runs[level]); level++)
+            merge(&run, &runs[level]);
+        if (level == count)
+            hf__list_init(&runs[count++]);
+        merge(&runs[level], &run);
+    }
+    for (size_t level = 0; level < count; level++)
+        merge(list, &runs[level]);
+}
+
+static void keep_what_a_majority_told(struct hf__core *core, struct hf__operation *operation)
+{
+    uint32_t majority = hf__quorum_majority((uint32_t)core->driver.stores);
+    struct hf__entry *before = NULL;
+
+    sort(&operation->entries);
+    HF__LIST_FOR(place, &operation->entries)
+    {
+        struct hf__entry *entry = HF__LIST_ENTRY(place, struct hf__entry, place);
+
+        if (before && compare(before, entry) == 0) {
+            before->votes++;
+            hf__list_remove(place);
+            hf__env_free(core->env, entry);
+        } else {
+            before = entry;
+        }
+    }
+    HF__LIST_FOR(again, &operation->entries)
+    {
+        struct hf__entry *entry = HF__LIST_ENTRY(again, struct hf__entry, place);
+
+        if (entry->votes >= majority)
+            continue;
+        hf__list_remove(again);
+        hf__env_free(core->env, entry);
+    }
+}
+
+/* All have answered. */
+static void conclude(struct hf__core *core, struct hf__operation *operation, bool breaks)
+{
+    uint32_t majority = hf__quorum_majority((uint32_t)core->driver.stores);
+    int status = HF_OK;
+
+    if (operation->done >= majority) {
+        if (!breaks && core->driver.stores > 1)
+            keep_what_a_majority_told(core, operation);
+    } else if (operation->gone >= majority) {
+        status = fail(operation, HF_ELOST, "that turn is over already");
+    } else {
+        status = operation->failure < 0 ? operation->failure : HF_EUNREACHABLE;
+        if (breaks && operation->done > 0)
+            status = HF_EUNKNOWN;
+        if (!*operation->error)
+            fail(operation, status, "too few servers answered");
+    }
+    hf__events_answer(&operation->answer, status);
+}
+
 void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
 {
     struct hf__operation *operation = find(core, reply->ticket.claim_id);
+    bool breaks = reply->ticket.kind == HF__REQUEST_BREAK;
 
     if (!operation || operation->answer.status != HF_PENDING)
         return;
 
     switch (reply->kind) {
     case HF__REPLY_ENTRY:
-        if (copy_entry(core, operation, reply->entry) < 0) {
-            hf__error_set(operation->error, HF_ENOMEM, "out of memory");
-            hf__events_answer(&operation->answer, HF_ENOMEM);
-        }
+        if (copy_entry(core, operation, reply->entry) < 0)
+            hf__events_answer(&operation->answer, fail(operation, HF_ENOMEM, "out of memory"));
         return;
     case HF__REPLY_DONE:
-        hf__events_answer(&operation->answer, HF_OK);
-        return;
+        operation->done++;
+        break;
     case HF__REPLY_GONE:
-        hf__error_set(operation->error, HF_ELOST, "that turn is over already");
-        hf__events_answer(&operation->answer, HF_ELOST);
-        return;
+        operation->gone++;
+        break;
     case HF__REPLY_FAILED:
     case HF__REPLY_UNKNOWN:
-        hf__error_set(operation->error, reply->status, "%s", hf__driver_error(&core->driver));
-        hf__events_answer(&operation->answer, reply->status);
-        return;
+        operation->failure = fail(operation, reply->status, hf__driver_error(&core->driver));
+        break;
     case HF__REPLY_GRANTED:
     case HF__REPLY_QUEUED:
     case HF__REPLY_REFUSED:
@@ -152,6 +262,8 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
     case HF__REPLY_CROWDED:
         assert(!"an engine answered LIST or BREAK with a claim's answer");
     }
+    if (--operation->open == 0)
+        conclude(core, operation, breaks);
 }
 
 void hf__operation_free(struct hf__core *core, struct hf__operation *operation)

@@ -44,7 +44,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
                     kind == HF__REQUEST_CLAIM     ? CLAIM
                     : kind == HF__REQUEST_RELEASE ? RELEASE
                                                   : BREAK,
-                    1, kind == HF__REQUEST_CLAIM ? 7 : 3);
+                    1, kind == HF__REQUEST_CLAIM ? 8 : 3);
     hf__outgoing_word(&conn->out, key, key_bytes);
     hf__words_channels(conn);
     hf__outgoing_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
@@ -58,6 +58,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     hf__outgoing_number(&conn->out, request->fence / 256);
     hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
     hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
+    hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
     hf__outgoing_word(&conn->out, who,
                       hf__words_who(conn, request->ticket.claim_id, request->purpose, who));
     return HF_OK;
@@ -97,7 +98,7 @@ static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
     out_reply->kind = HF__REPLY_REFUSED;
     if (!held || held->kind != HF__VALUE_TEXT || !hear_counter(value, out_reply))
         return false;
-    out_reply->holder = hf__words_holder(conn, held, 4);
+    out_reply->holder = hf__words_holder(conn, held, 5);
     return true;
 }
 
@@ -106,8 +107,8 @@ static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply
     int64_t had = 0;
 
     out_reply->kind = HF__REPLY_GONE;
-    if (hf__value_is(hf__value_at(value, 1), "expired"))
-        out_reply->cause = "expired";
+    if (hf__value_is(hf__value_at(value, 1), "broken"))
+        out_reply->cause = "broken";
     else if (hf__value_number(hf__value_at(value, 1), &had))
         out_reply->released = had > 0;
     return true;

@@ -7,8 +7,8 @@
 --             "mode n end_us lease_ms grace_ms since_us bell WHO"
 --   KEY:f     the last number given out: "n", or "n name" where KEY is only a hash of the name; it
 --             alone stays when all have left
--- WHO is "client tag pid host purpose": messages about a turn go to a channel of its client, with the
--- tag by which that client knows it.
+-- WHO is "client tag pid host purpose": messages about a turn go to a channel of its client, with
+-- the tag by which that client knows it.
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
 local CHANNELS, FULL_NAME = ARGV[1], ARGV[2]

@@ -1,8 +1,9 @@
--- What the scripts of redlock share: one of N servers that know nothing of each other.
---   KEY:l   the holder here: "token t lease_ms since_us WHO", which lives as long as its lease; t is
---           the number that this server accepted for it, or 0
---   KEY:t   the greatest number accepted for this lock: "t", or "t name" where KEY is only a hash of
---           the name; it never sinks and never ends
+-- What the scripts of redlock share, for one of N servers that know nothing of each other.
+--   KEY:l   the holder here: "token t lease_ms grace_ms since_us WHO", which lives as long as its
+--           lease; t is the number that this server accepted for it, or 0; "!" before the token
+--           marks one that was broken
+--   KEY:t   the greatest number accepted for this lock: "t", or "t name" where KEY is only a hash
+--           of the name; it never sinks and never ends
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
 local HOUR_US, NUMBER_MAX = 3600000000, 9007199254740992
@@ -16,7 +17,7 @@ local function text(number)
 end
 
 local function read(held)
-    return string.match(held, '^(%x+) (%d+) (%d+) (%d+) (.*)$')
+    return string.match(held, '^(!?%x+) (%d+) (%d+) (%d+) (%d+) (.*)$')
 end
 
 local function top()

@@ -1,5 +1,5 @@
 -- Take it if it is free, and accept the proposed number if it is greater than any before.
--- ARGV: token, t, lease_ms, latest (us), who
+-- ARGV: token, t, lease_ms, latest (us), grace_ms, who
 local token, proposed, lease = ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 if now > tonumber(ARGV[6]) then -- whoever sent this has given up long ago
@@ -15,7 +15,7 @@ local counter = top()
 local held = redis.call('GET', LOCK)
 local accepted, since = '0', text(now)
 if held then
-    local owner, t, _, before = read(held)
+    local owner, t, _, _, before = read(held)
     if owner ~= token then
         return { 'refused', text(counter), redis.call('PTTL', LOCK), held }
     end
@@ -26,7 +26,8 @@ if proposed > counter and proposed < NUMBER_MAX and sane then
     accepted = text(proposed)
     redis.call('SET', TOP, accepted .. (ARGV[2] ~= '' and ' ' .. ARGV[2] or ''))
 end
-redis.call('SET', LOCK, table.concat({ token, accepted, lease, since, ARGV[7] }, ' '), 'PX', lease)
+redis.call('SET', LOCK, table.concat({ token, accepted, lease, ARGV[7], since, ARGV[8] }, ' '),
+    'PX', lease)
 if accepted == text(proposed) then
     return { 'granted', accepted }
 end

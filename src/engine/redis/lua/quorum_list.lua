@@ -6,8 +6,9 @@ for i, key in ipairs(KEYS) do
     local held = redis.call('GET', key .. ':l')
     local lock = { string.match(redis.call('GET', key .. ':t') or '', '^%d+ (.*)$') or '' }
     if held then
-        local _, t, _, since, who = read(held)
-        lock[2] = { 0, 'x', t, redis.call('PTTL', key .. ':l'), math.floor((now - since) / 1000), who }
+        local _, t, _, _, since, who = read(held)
+        lock[2] = { 0, 'x', t, redis.call('PTTL', key .. ':l'), math.floor((now - since) / 1000),
+            who }
     end
     answer[i + 2] = lock
 end

@@ -5,19 +5,21 @@ local answers = {}
 for i, key in ipairs(KEYS) do
     local token, lease, shorten = ARGV[3 * i], ARGV[1 + 3 * i], ARGV[2 + 3 * i]
     local held = redis.call('GET', key .. ':l')
-    local owner, t, before, since, who
+    local owner, t, before, grace, since, who
     if held then
-        owner, t, before, since, who = read(held)
+        owner, t, before, grace, since, who = read(held)
     end
     if owner == token then
         local left = redis.call('PTTL', key .. ':l')
         if shorten == '1' or left < tonumber(lease) or left > tonumber(before) then
-            redis.call('SET', key .. ':l', table.concat({ token, t, lease, since, who }, ' '), 'PX',
-                lease)
+            redis.call('SET', key .. ':l',
+                table.concat({ token, t, lease, grace, since, who }, ' '), 'PX', lease)
         end
         answers[i] = { 'granted', t }
+    elseif owner == '!' .. token then
+        answers[i] = { 'gone', 'broken' }
     else
-        answers[i] = { 'gone', 'expired' }
+        answers[i] = { 'gone' }
     end
 end
 return answers
