@@ -173,7 +173,8 @@ const struct hf__redis_recipe hf__redis_quorum = {
         .url_forms = "redlock://host[:port],host[:port],host[:port],... redlocks://...",
         .summary = "A majority of independent Redis servers, with fences that they agree on.",
         .caveat = "Every server must keep what it is told (appendonly yes, appendfsync always), or "
-                  "the promises that hang on it are withheld. No line: who waits asks again.",
+                  "the promises that hang on it are withheld. No line: who waits asks again, and of "
+                  "several who try once at the same moment none may win.",
         .schema = "",
         .pattern = HF__PATTERN_QUORUM,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,
