@@ -140,7 +140,8 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
         .url = options->url,
         .server = options->server,
         .port = PORT,
-        .tls = options->url->scheme[strlen(options->url->scheme) - 1] == 's',
+        .tls = strcmp(options->url->scheme, "rediss") == 0 ||
+               strcmp(options->url->scheme, "redlocks") == 0,
         .now_ns = options->now_ns,
         .deadline_ns = options->now_ns + CONNECT_NS,
     };
