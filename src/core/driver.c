@@ -127,6 +127,19 @@ static uint64_t propose(struct hf__driver *driver, uint64_t now_ns)
     return proposal;
 }
 
+/* A store that came back without our lock takes it again, with the fence that we have, once a
+ * majority has said that it is still ours. */
+static int pass_or_rejoin(struct hf__driver *driver, enum hf__lane lane, size_t store,
+                          const struct hf__request *request, uint32_t rejoining)
+{
+    struct hf__request again = *request;
+
+    if (!(rejoining & (1u << store)))
+        return pass(driver, lane, store, request);
+    again.ticket.kind = HF__REQUEST_CLAIM;
+    return pass(driver, lane, store, &again);
+}
+
 static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                      struct hf__ballot *ballot)
 {
@@ -135,6 +148,8 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
     uint32_t everybody = driver->stores == 32 ? UINT32_MAX : (1u << driver->stores) - 1;
     uint32_t audience = repeated && ballot->stragglers ? ballot->stragglers : everybody;
     uint32_t missing = audience == everybody ? 0 : ballot->missing;
+    bool renews = request->ticket.kind == HF__REQUEST_RENEW;
+    uint32_t rejoining = renews && ballot->granted ? ballot->absent : 0;
     uint32_t accepted = 0;
 
     if (request->ticket.kind == HF__REQUEST_CLAIM && request->fence == 0)
@@ -147,13 +162,15 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
         .fence = request->fence,
         .stragglers = request->ticket.kind == HF__REQUEST_RELEASE ? audience : 0,
         .missing = missing,
+        .absent = rejoining,
+        .rejoining = rejoining,
     };
     /* Those who confirmed an earlier try of this RELEASE need not be asked again. */
     ballot->votes.gone = (uint32_t)__builtin_popcount(everybody & ~audience);
     for (size_t i = 0; i < driver->stores; i++) {
         if (!(audience & (1u << i)))
             continue;
-        if (pass(driver, lane, i, request) == HF_OK) {
+        if (pass_or_rejoin(driver, lane, i, request, rejoining) == HF_OK) {
             ballot->asked |= 1ull << i;
             accepted++;
         } else {
@@ -258,6 +275,10 @@ static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
 
     if (reply->fence > votes->highest)
         votes->highest = reply->fence;
+    if (reply->ticket.kind != ballot->kind) { /* it rejoins: what it has from now on proves nothing */
+        votes->failed++;
+        return;
+    }
     switch (reply->kind) {
     case HF__REPLY_GRANTED:
         if (ballot->kind != HF__REQUEST_CLAIM || !reply->low)
@@ -300,6 +321,10 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
         ballot->stragglers &= ~(uint32_t)bit;
     if (reply->kind == HF__REPLY_GONE && !reply->released)
         ballot->missing++;
+    if (reply->kind == HF__REPLY_GONE)
+        ballot->absent |= (uint32_t)bit;
+    if (reply->kind == HF__REPLY_GRANTED)
+        ballot->absent &= ~(uint32_t)bit;
     add_vote(ballot, reply);
     if (ballot->decided) { /* the last store that had to be told has answered too */
         bool all_out = ballot->kind == HF__REQUEST_RELEASE && ballot->stragglers == 0;
@@ -313,6 +338,7 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
     case HF__VERDICT_OPEN:
         return false;
     case HF__VERDICT_GRANTED:
+        ballot->granted = true;
         reply->kind = HF__REPLY_GRANTED;
         break;
     case HF__VERDICT_PROPOSE: /* the core asks again, with this proposal */
@@ -338,6 +364,7 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
         reply->status = HF_EUNKNOWN;
         break;
     }
+    reply->ticket.kind = ballot->kind;
     ballot->decided = true;
     return true;
 }

@@ -49,8 +49,11 @@ struct hf__ballot {
     uint64_t fence;      /* proposed */
     uint32_t stragglers; /* RELEASE: stores that have not confirmed, by bit */
     uint32_t missing;    /* RELEASE: stores that did not have it, over all tries */
+    uint32_t absent;     /* RENEW: stores that do not have it, though a majority has */
+    uint32_t rejoining;  /* RENEW: stores that were asked to take it again */
     uint64_t asked;      /* one bit a store: a vote is still to come */
     bool decided;
+    bool granted;
 };
 
 int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);

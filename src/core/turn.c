@@ -267,6 +267,8 @@ static enum hf__lane lane_of(const struct hf__turn *turn, enum hf__request_kind 
         calls = true;
     if (kind == HF__REQUEST_RELEASE && turn->leaver)
         calls = !turn->leaver->announces;
+    if (kind == HF__REQUEST_RELEASE && turn->ballot.rejoining)
+        calls = false; /* behind the renewal by which a store may take it again */
     return calls ? HF__LANE_CALL : HF__LANE_KEEP;
 }
 
