@@ -108,6 +108,10 @@ static void hear(struct hf__core *core, struct hf__reply *reply, size_t store, u
         hf__operation_hear(core, reply);
         return;
     }
+    if (reply->ticket.kind == HF__REQUEST_SURVEY || reply->ticket.kind == HF__REQUEST_ADMIT) {
+        hf__muster_hear(&core->driver, store, reply);
+        return;
+    }
     turn = hf__turn_find(core, reply->ticket.claim_id);
     if (!turn)
         return;
@@ -205,6 +209,7 @@ void hf__core_step(struct hf__core *core, uint64_t now_ns)
         if (do_due(core, now_ns))
             continue;
         refresh(core, now_ns);
+        hf__muster_step(&core->driver, now_ns);
         if (core->fresh)
             hf__claim_set_timer(core->fresh);
         core->fresh = NULL;

@@ -107,6 +107,11 @@ static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
         return HF_ECANCELLED;
     if (link->conn->state == HF__CONN_DOWN)
         return driver->status < 0 ? driver->status : HF_EUNREACHABLE;
+    if (link->conn->doubted && request->ticket.kind == HF__REQUEST_CLAIM)
+        return hf__error_set(driver->error, HF_EUNREACHABLE,
+                             "%s: server %zu is new or has forgotten its locks, and is not counted "
+                             "before it has seen a majority of the others",
+                             driver->engine->name, store + 1);
 
     status = driver->engine->submit(link->conn, request);
     if (status < 0)
@@ -118,8 +123,7 @@ static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
  * comes late is seldom too low. */
 static uint64_t propose(struct hf__driver *driver, uint64_t now_ns)
 {
-    uint64_t proposal =
-        (driver->proposal_offset_us + now_ns / HF__NS_PER_US) * FENCES_OF_A_TURN;
+    uint64_t proposal = (driver->proposal_offset_us + now_ns / HF__NS_PER_US) * FENCES_OF_A_TURN;
 
     if (proposal <= driver->highest_proposal)
         proposal = driver->highest_proposal + FENCES_OF_A_TURN;
@@ -275,7 +279,8 @@ static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
 
     if (reply->fence > votes->highest)
         votes->highest = reply->fence;
-    if (reply->ticket.kind != ballot->kind) { /* it rejoins: what it has from now on proves nothing */
+    if (reply->ticket.kind !=
+        ballot->kind) { /* it rejoins: what it has from now on proves nothing */
         votes->failed++;
         return;
     }
@@ -371,7 +376,7 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
 
 uint64_t hf__driver_deadline(const struct hf__driver *driver)
 {
-    uint64_t deadline_ns = HF__NEVER;
+    uint64_t deadline_ns = driver->stores > 1 ? driver->muster_at_ns : HF__NEVER;
 
     for (size_t lane = 0; lane < driver->lanes; lane++) {
         for (size_t i = 0; i < driver->stores; i++) {

@@ -19,6 +19,10 @@ struct hf__link {
     uint64_t reopen_at_ns; /* HF__NEVER while it is open */
     uint32_t tries;
     bool was_up;
+    /* What it told in this round of the muster. */
+    bool surveyed;
+    uint64_t highest_fence;
+    uint64_t longest_lease_ns;
 };
 
 struct hf__driver {
@@ -39,6 +43,8 @@ struct hf__driver {
     uint64_t reconnected;
     char error[HF__ERROR_BYTES];
     int status; /* HF_OK, or why the last connection failed */
+    uint64_t muster_at_ns; /* a quorum with stores in doubt: when to go on with them */
+    uint32_t muster_round;
 };
 
 /* What the stores of a quorum said to the question under way, and which must still be told. */
@@ -78,6 +84,12 @@ int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__re
 /* Counts one vote. True: the ballot is decided by it, and *reply is the verdict. */
 bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size_t store,
                       struct hf__reply *reply);
+
+/* --- muster.c --- */
+
+/* Which stores of a quorum may be counted? */
+void hf__muster_step(struct hf__driver *driver, uint64_t now_ns);
+void hf__muster_hear(struct hf__driver *driver, size_t store, const struct hf__reply *reply);
 
 uint64_t hf__driver_deadline(const struct hf__driver *driver);
 void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf__pollset *set);

@@ -301,8 +301,7 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
     turn->ask_again_ns = HF__NEVER;
     if (kind != HF__REQUEST_RELEASE)
         note_stored(turn, &request);
-    turn->refused =
-        hf__driver_submit(&core->driver, lane_of(turn, kind), &request, &turn->ballot);
+    turn->refused = hf__driver_submit(&core->driver, lane_of(turn, kind), &request, &turn->ballot);
 }
 
 void hf__turn_ask(struct hf__turn *turn, uint64_t now_ns)

@@ -62,6 +62,8 @@ enum hf__request_kind {
     HF__REQUEST_DOWNGRADE, /* exclusive becomes shared, in one step */
     HF__REQUEST_BREAK,     /* take the lock away from the turn with this fence, and no other */
     HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob` */
+    HF__REQUEST_SURVEY,    /* one of a quorum: which greatest fence and longest lease did it grant? */
+    HF__REQUEST_ADMIT,     /* one of a quorum: count again, and accept only fences above `fence` */
 };
 
 /* Who asked what, and when. The engine copies it into the reply untouched, so that a late answer is
@@ -106,7 +108,8 @@ enum hf__reply_kind {
     HF__REPLY_CROWDED, /* news for a holder: others wait now                                      */
     HF__REPLY_GONE,   /* `token` is not there: never was, left, expired, or was broken; the answer *
                         * to a RELEASE that found it or not is in `released`                      */
-    HF__REPLY_DONE,   /* BREAK: it was taken away; LIST: that was all                            */
+    HF__REPLY_DONE,   /* BREAK: it was taken away; LIST: that was all; SURVEY: `fence` and       *
+                        * `lease_ns`; ADMIT                                                       */
     HF__REPLY_ENTRY,  /* LIST: one holder or waiter; more follow                                 */
     HF__REPLY_FAILED, /* certainly not applied                                                   */
     HF__REPLY_UNKNOWN, /* perhaps applied: no answer came                                         */
@@ -159,6 +162,11 @@ struct hf__conn {
     enum hf__conn_state state;
     uint32_t promises;           /* of the live store; meaningful once UP */
     uint64_t rescued;            /* hand-overs that a safety-net timer had to find */
+    /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
+     * counted until it was admitted again. `is_new`: it has never been admitted. */
+    bool doubted;
+    bool is_new;
+    uint64_t doubted_since_ns;
     char withheld[128];          /* why not all of the recipe's promises are kept; "": all are */
     char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name */
 };

@@ -648,8 +648,10 @@ bool store_answer(struct world *world, struct store *store, const struct questio
     case HF__REQUEST_LIST:
         list(world, store, question);
         break;
+    case HF__REQUEST_SURVEY:
+    case HF__REQUEST_ADMIT:
     case HF__REQUEST_NONE:
-        assert(!"a question that asks nothing");
+        assert(!"a question that nobody asks of a simulated store");
     }
     return true;
 }

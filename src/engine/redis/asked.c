@@ -18,8 +18,8 @@ struct hf__asked *hf__asked_begin(struct hf__redis *conn, enum hf__asked_kind ki
         asked = HF__LIST_ENTRY(conn->free_asked.next, struct hf__asked, place);
         hf__list_remove(&asked->place);
     } else {
-        asked = hf__env_new(conn->base.env, sizeof(*asked) + (tickets ? tickets : 1) *
-                                                                 sizeof(asked->tickets[0]));
+        asked = hf__env_new(conn->base.env,
+                            sizeof(*asked) + (tickets ? tickets : 1) * sizeof(asked->tickets[0]));
         if (!asked) {
             hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
             return NULL;
@@ -93,8 +93,8 @@ static void answer(struct hf__redis *conn, struct hf__asked *asked, int status,
 
     if (lists)
         hf__scan_done(conn);
-    hf__redis_reply(&asked->tickets[asked->answered++],
-                    sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED, out_reply);
+    hf__redis_reply(&asked->tickets[asked->answered++], sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED,
+                    out_reply);
     out_reply->status = status;
 }
 

@@ -34,17 +34,16 @@ static struct hf__redis *redis_of(struct hf__conn *conn)
 void hf__redis_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
                      struct hf__reply *out_reply)
 {
-    *out_reply = (struct hf__reply){ .kind = kind, .ticket = *ticket,
-                                     .ahead = HF__AHEAD_UNKNOWN };
+    *out_reply = (struct hf__reply){ .kind = kind, .ticket = *ticket, .ahead = HF__AHEAD_UNKNOWN };
 }
 
 void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *value,
                               struct hf__reply *out_reply)
 {
     out_reply->kind = HF__REPLY_UNKNOWN;
-    out_reply->status = hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                      "the server answered what it never should (kind %d)",
-                                      (int)value->kind);
+    out_reply->status =
+        hf__error_set(conn->base.error, HF_EPROTOCOL,
+                      "the server answered what it never should (kind %d)", (int)value->kind);
 }
 
 /* --- opening and closing --- */
@@ -60,8 +59,8 @@ static int check_options(struct hf__redis *conn, const struct hf__url *url)
         for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
             found = found || strcmp(url->options[i].key, known[k]) == 0;
         if (!found)
-            return hf__error_set(conn->base.error, HF_EURL, "%s: has no option '%s'",
-                                 url->scheme, url->options[i].key);
+            return hf__error_set(conn->base.error, HF_EURL, "%s: has no option '%s'", url->scheme,
+                                 url->options[i].key);
     }
     if (conn->base.recipe->pattern == HF__PATTERN_QUORUM) {
         if (url->server_count < 3 || url->server_count % 2 == 0)
@@ -229,10 +228,10 @@ static int check_quarantine(struct hf__redis *conn, const struct hf__request *re
                              (unsigned long long)(request->lease_ns / HF__NS_PER_MS),
                              (unsigned long long)(conn->restart_wait_ns / HF__NS_PER_MS));
     if (conn->greeted && request->ticket.sent_ns < conn->open_from_ns)
-        return hf__error_set(conn->base.error, HF_EUNREACHABLE,
-                             "the server was restarted: nothing is granted for another %lld ms",
-                             (long long)hf__clock_wait_ms(request->ticket.sent_ns,
-                                                          conn->open_from_ns));
+        return hf__error_set(
+            conn->base.error, HF_EUNREACHABLE,
+            "the server was restarted: nothing is granted for another %lld ms",
+            (long long)hf__clock_wait_ms(request->ticket.sent_ns, conn->open_from_ns));
     return HF_OK;
 }
 
@@ -411,8 +410,8 @@ static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t 
     if (value->kind == HF__VALUE_PUSH)
         return hear_push(conn, value, out_reply);
     if (hf__list_empty(&conn->asked) || asked->from >= conn->sent_bytes) {
-        end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                "the server answered what nobody asked"));
+        end(conn,
+            hf__error_set(conn->base.error, HF_EPROTOCOL, "the server answered what nobody asked"));
         return 0;
     }
     switch (asked->kind) {

@@ -15,10 +15,10 @@
 #include "base/text.h"
 #include "engine/redis/redis.h"
 
-enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE };
+enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE, STEP_NODE };
 
 #define TIME_NS_MAX (5 * HF__NS_PER_S)
-#define FORGETFUL ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
+#define FORGETFUL   ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
 
 static struct hf__asked *begin(struct hf__redis *conn, enum step step, size_t words)
 {
@@ -48,7 +48,9 @@ static int send_hello(struct hf__redis *conn)
 {
     const char *user = *conn->url->user ? conn->url->user : "default";
     const char *plain[] = { "HELLO", "3", "SETNAME", "holdfast" };
-    const char *known[] = { "HELLO", "3", "AUTH", user, conn->url->password, "SETNAME", "holdfast" };
+    const char *known[] = {
+        "HELLO", "3", "AUTH", user, conn->url->password, "SETNAME", "holdfast"
+    };
 
     if (!*conn->url->password && !*conn->url->user)
         return send_words(conn, STEP_HELLO, plain, 4);
@@ -69,6 +71,15 @@ static int send_subscribe(struct hf__redis *conn)
     }
     conn->channels_left = (uint32_t)count;
     return send_words(conn, STEP_SUBSCRIBE, words, count + 1);
+}
+
+static int send_node(struct hf__redis *conn)
+{
+    char key[HF__REDIS_PREFIX_BYTES + 8];
+    const char *words[] = { "GET", key };
+
+    (void)snprintf(key, sizeof(key), "%s@node", conn->prefix);
+    return send_words(conn, STEP_NODE, words, 2);
 }
 
 static void arrive(struct hf__redis *conn);
@@ -128,6 +139,8 @@ int hf__greet_send(struct hf__redis *conn, uint64_t now_ns)
         conn->greetings_left++;
         status = hf__greet_load(conn, i, conn->greet_by_ns);
     }
+    if (status == HF_OK && conn->recipe->has_node)
+        status = send_node(conn);
     if (status == HF_OK)
         status = send_subscribe(conn);
     if (status == HF_OK)
@@ -174,6 +187,7 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
     if (info->kind != HF__VALUE_TEXT)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer INFO");
     info_text(info, "redis_version", server->version, sizeof(server->version));
+    info_text(info, "run_id", server->run_id, sizeof(server->run_id));
     if (info_text(info, "role", text, sizeof(text)) && strcmp(text, "master") != 0)
         return hf__error_set(conn->base.error, HF_EDENIED,
                              "%s is a replica: locks are taken on its master",
@@ -184,8 +198,8 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
                              hf__stream_peer(conn->stream));
     server->append_only =
         info_text(info, "aof_enabled", text, sizeof(text)) && strcmp(text, "1") == 0;
-    server->evicts = !info_text(info, "maxmemory_policy", text, sizeof(text)) ||
-                     strcmp(text, "noeviction") != 0;
+    server->evicts =
+        !info_text(info, "maxmemory_policy", text, sizeof(text)) || strcmp(text, "noeviction") != 0;
     if (!info_text(info, "maxmemory", text, sizeof(text)) || strcmp(text, "0") == 0)
         server->evicts = false; /* without a limit nothing is ever evicted */
     if (!info_text(info, "uptime_in_seconds", text, sizeof(text)) ||
@@ -198,7 +212,8 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
 
 static void hear_config(struct hf__redis *conn, const struct hf__value *value)
 {
-    conn->server.append_always = value->count >= 2 && hf__value_is(hf__value_at(value, 1), "always");
+    conn->server.append_always =
+        value->count >= 2 && hf__value_is(hf__value_at(value, 1), "always");
 }
 
 static int hear_time(struct hf__redis *conn, const struct hf__value *value)
@@ -212,6 +227,21 @@ static int hear_time(struct hf__redis *conn, const struct hf__value *value)
     conn->server.clock_offset_us =
         seconds * 1000000 + micros - (int64_t)(conn->server.time_asked_ns / HF__NS_PER_US);
     return HF_OK;
+}
+
+/* Was it ever one of a quorum, and is it sure to remember? INFO and CONFIG were answered before. */
+static void hear_node(struct hf__redis *conn, const struct hf__value *value, uint64_t now_ns)
+{
+    const struct hf__redis_server *server = &conn->server;
+    size_t run_bytes = strlen(server->run_id);
+    bool same_run = value->kind == HF__VALUE_TEXT && value->bytes > run_bytes && run_bytes > 0 &&
+                    memcmp(value->text + value->bytes - run_bytes, server->run_id, run_bytes) == 0;
+
+    conn->base.is_new = value->kind != HF__VALUE_TEXT;
+    conn->base.doubted = conn->base.is_new || (!same_run && !server->append_always);
+    conn->base.doubted_since_ns = now_ns - server->uptime_s * HF__NS_PER_S;
+    if (now_ns < server->uptime_s * HF__NS_PER_S)
+        conn->base.doubted_since_ns = 0;
 }
 
 /* Why not all of it can be promised. */
@@ -286,6 +316,8 @@ int hf__greet_hear(struct hf__redis *conn, const struct hf__asked *asked,
         hear_config(conn, value);
     else if (asked->step == STEP_TIME)
         status = hear_time(conn, value);
+    else if (asked->step == STEP_NODE)
+        hear_node(conn, value, now_ns);
     if (status < 0)
         return status;
 

@@ -16,14 +16,31 @@
 #include "engine/redis/redis.h"
 #include "scripts_quorum.h"
 
-enum script { CLAIM, RENEW, RELEASE, BREAK, LIST };
+enum script { CLAIM, RENEW, RELEASE, BREAK, LIST, SURVEY, ADMIT };
 
 static const char *const scripts[] = {
-    [CLAIM] = quorum_claim, [RENEW] = quorum_renew, [RELEASE] = quorum_release,
-    [BREAK] = quorum_break, [LIST] = quorum_list,   NULL,
+    [CLAIM] = quorum_claim,     [RENEW] = quorum_renew,
+    [RELEASE] = quorum_release, [BREAK] = quorum_break,
+    [LIST] = quorum_list,       [SURVEY] = quorum_survey,
+    [ADMIT] = quorum_admit,     NULL,
 };
 
 static const char *const endings[] = { ":l", NULL };
+
+static int ask_node(struct hf__redis *conn, const struct hf__request *request)
+{
+    bool admits = request->ticket.kind == HF__REQUEST_ADMIT;
+
+    hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 4 : 2);
+    hf__outgoing_text(&conn->out, "");
+    hf__words_channels(conn);
+    hf__outgoing_text(&conn->out, "");
+    if (!admits)
+        return HF_OK;
+    hf__outgoing_number(&conn->out, request->fence / 256);
+    hf__outgoing_text(&conn->out, *conn->server.run_id ? conn->server.run_id : "0");
+    return HF_OK;
+}
 
 static int ask(struct hf__redis *conn, const struct hf__request *request)
 {
@@ -32,8 +49,11 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     char token[2 * HF__TOKEN_BYTES + 1] = "";
     char who[HF__REDIS_WHO_BYTES];
     bool hashed;
-    size_t key_bytes = hf__words_key(conn, request->name, request->name_bytes, key, &hashed);
+    size_t key_bytes;
 
+    if (kind == HF__REQUEST_SURVEY || kind == HF__REQUEST_ADMIT)
+        return ask_node(conn, request);
+    key_bytes = hf__words_key(conn, request->name, request->name_bytes, key, &hashed);
     if (kind == HF__REQUEST_DOWNGRADE || request->mode == HF_SHARED)
         return hf__error_set(conn->base.error, HF_EUNSUPPORTED, "redlock has no shared mode");
     assert(kind == HF__REQUEST_CLAIM || kind == HF__REQUEST_RELEASE || kind == HF__REQUEST_BREAK);
@@ -114,6 +134,31 @@ static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply
     return true;
 }
 
+static bool hear_done(const struct hf__value *value, struct hf__reply *out_reply)
+{
+    int64_t longest_ms;
+
+    out_reply->kind = HF__REPLY_DONE;
+    if (out_reply->ticket.kind != HF__REQUEST_SURVEY)
+        return true;
+    if (!hear_counter(value, out_reply) || !hf__value_number(hf__value_at(value, 2), &longest_ms) ||
+        longest_ms < 0 || longest_ms > HF_LEASE_MS_MAX)
+        return false;
+    out_reply->lease_ns = (uint64_t)longest_ms * HF__NS_PER_MS;
+    return true;
+}
+
+/* It has forgotten, under our eyes, that it was one of a quorum. */
+static void hear_unmarked(struct hf__redis *conn, struct hf__reply *out_reply)
+{
+    if (!conn->base.doubted)
+        conn->base.doubted_since_ns = conn->now_ns;
+    conn->base.doubted = conn->base.is_new = true;
+    out_reply->kind = HF__REPLY_FAILED;
+    out_reply->status = hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                                      "the server has forgotten its locks, and is not counted yet");
+}
+
 static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
                  const struct hf__value *value, struct hf__reply *out_reply)
 {
@@ -131,7 +176,9 @@ static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
     else if (hf__value_is(word, "gone"))
         understood = hear_gone(value, out_reply);
     else if (hf__value_is(word, "done"))
-        out_reply->kind = HF__REPLY_DONE;
+        understood = hear_done(value, out_reply);
+    else if (hf__value_is(word, "unmarked"))
+        hear_unmarked(conn, out_reply);
     else if (hf__value_is(word, "stale")) {
         conn->clock_doubted = true;
         out_reply->kind = HF__REPLY_FAILED;
@@ -183,6 +230,7 @@ const struct hf__redis_recipe hf__redis_quorum = {
         .leases = true,
     },
     .default_prefix = "hf:",
+    .has_node = true,
     .scripts = scripts,
     .list_script = LIST,
     .endings = endings,

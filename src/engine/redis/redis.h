@@ -105,7 +105,8 @@ struct hf__redis_server {
 struct hf__redis_recipe {
     struct hf__recipe recipe; /* first: the seam sees only this */
     const char *default_prefix;
-    bool raw_names; /* prefix + name as it is, shared with other programs */
+    bool has_node;              /* its servers are marked: one of a quorum */
+    bool raw_names;             /* prefix + name as it is, shared with other programs */
     const char *const *scripts; /* NULL ends */
     uint32_t list_script;
     const char *const *endings; /* how the keys end by which a lock is found; NULL ends */
@@ -209,7 +210,7 @@ int hf__greet_load(struct hf__redis *conn, uint32_t script, uint64_t deadline_ns
 int hf__scan_start(struct hf__redis *conn, const struct hf__request *request);
 /* 1 with a reply, 0 if none came of it. */
 int hf__scan_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
-                     struct hf__reply *out_reply);
+                  struct hf__reply *out_reply);
 /* The same, while conn->current is a page that is not handed out yet. */
 int hf__scan_next(struct hf__redis *conn, struct hf__reply *out_reply);
 void hf__scan_done(struct hf__redis *conn);

@@ -57,8 +57,7 @@ static int send_page(struct hf__redis *conn)
     asked->tickets[0] = listing->ticket;
     hf__outgoing_begin(&conn->out, 6 + 2 * count);
     hf__outgoing_text(&conn->out, "EVALSHA");
-    hf__outgoing_word(&conn->out, conn->scripts[conn->recipe->list_script].sha,
-                      HF__SHA1_HEX_BYTES);
+    hf__outgoing_word(&conn->out, conn->scripts[conn->recipe->list_script].sha, HF__SHA1_HEX_BYTES);
     hf__outgoing_number(&conn->out, count);
     for (size_t i = 0; i < count; i++)
         hf__outgoing_text(&conn->out, listing->found[listing->found_at + i].key);
@@ -304,7 +303,8 @@ static int next_entry(struct hf__redis *conn, struct hf__reply *out_reply)
         }
         listing->entry_index++;
         size_t bytes = name_of(conn, lock, listing->found[found].key);
-        if (bytes == 0 || (!listing->all && !hf__name_matches(listing->glob, conn->entry_name, bytes)))
+        if (bytes == 0 ||
+            (!listing->all && !hf__name_matches(listing->glob, conn->entry_name, bytes)))
             continue;
         if (!read_entry(conn, entry))
             continue; /* written by somebody else */
@@ -325,8 +325,7 @@ int hf__scan_next(struct hf__redis *conn, struct hf__reply *out_reply)
         return 1;
     if (!hf__value_number(hf__value_at(conn->current_value, 0), &done) ||
         !hf__value_number(hf__value_at(conn->current_value, 1), &skip) || done < 0 || skip < 0 ||
-        (done == 0 && skip == 0) ||
-        (size_t)done > listing->found_count - listing->found_at) {
+        (done == 0 && skip == 0) || (size_t)done > listing->found_count - listing->found_at) {
         hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
         hf__redis_protocol_error(conn, conn->current_value, out_reply);
         hf__asked_free(conn, HF__TAKE(conn->current));
@@ -340,7 +339,7 @@ int hf__scan_next(struct hf__redis *conn, struct hf__reply *out_reply)
 }
 
 int hf__scan_hear(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
-                     struct hf__reply *out_reply)
+                  struct hf__reply *out_reply)
 {
     struct hf__scan *listing = &conn->listing;
 

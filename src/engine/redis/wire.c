@@ -208,8 +208,7 @@ static int look(struct hf__incoming *in, char error[HF__ERROR_BYTES])
             in->lacking--;
         in->seen++;
         if (in->lacking > HF__WIRE_VALUES_MAX || in->seen > HF__WIRE_VALUES_MAX)
-            return hf__error_set(error, HF_EPROTOCOL,
-                                 "the server sent an answer of over %u values",
+            return hf__error_set(error, HF_EPROTOCOL, "the server sent an answer of over %u values",
                                  HF__WIRE_VALUES_MAX);
         in->looked = line.next;
     }

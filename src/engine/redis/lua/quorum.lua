@@ -4,10 +4,13 @@
 --           marks one that was broken
 --   KEY:t   the greatest number accepted for this lock: "t", or "t name" where KEY is only a hash
 --           of the name; it never sinks and never ends
+--   NODE    what this server must not forget: "floor longest highest run": numbers up to the floor
+--           are taken for accepted; the longest lease (ms) and the greatest number that it granted;
+--           and the run of the server in which it was admitted. Without it the server is not counted.
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
 local HOUR_US, NUMBER_MAX = 3600000000, 9007199254740992
-local LOCK, TOP = KEYS[1] .. ':l', KEYS[1] .. ':t'
+local LOCK, TOP, NODE = KEYS[1] .. ':l', KEYS[1] .. ':t', ARGV[1] .. 'node'
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -18,6 +21,21 @@ end
 
 local function read(held)
     return string.match(held, '^(!?%x+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+end
+
+local function read_node()
+    local node = redis.call('GET', NODE)
+    if not node then
+        return nil
+    end
+    local floor, longest, highest, run = string.match(node, '^(%d+) (%d+) (%d+) (%x+)$')
+    return { floor = tonumber(floor), longest = tonumber(longest), highest = tonumber(highest),
+             run = run }
+end
+
+local function write_node(node)
+    redis.call('SET', NODE, table.concat({ text(node.floor), text(node.longest), text(node.highest),
+        node.run }, ' '))
 end
 
 local function top()

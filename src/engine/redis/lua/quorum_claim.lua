@@ -11,7 +11,11 @@ if ARGV[2] ~= '' then
         return { 'collision' }
     end
 end
-local counter = top()
+local node = read_node()
+if not node then
+    return { 'unmarked' }
+end
+local counter = math.max(top(), node.floor)
 local held = redis.call('GET', LOCK)
 local accepted, since = '0', text(now)
 if held then
@@ -25,6 +29,11 @@ local sane = proposed <= now + HOUR_US or proposed == counter + 1
 if proposed > counter and proposed < NUMBER_MAX and sane then
     accepted = text(proposed)
     redis.call('SET', TOP, accepted .. (ARGV[2] ~= '' and ' ' .. ARGV[2] or ''))
+end
+if tonumber(accepted) > node.highest or tonumber(lease) > node.longest then
+    node.highest = math.max(node.highest, tonumber(accepted))
+    node.longest = math.max(node.longest, tonumber(lease))
+    write_node(node)
 end
 redis.call('SET', LOCK, table.concat({ token, accepted, lease, ARGV[7], since, ARGV[8] }, ' '),
     'PX', lease)
