@@ -31,6 +31,7 @@
 #define ASLEEP_NS     100000000u /* from its last step until a thread surely sleeps */
 #define SETTLE_NS_MAX 1000000000u
 #define PER_SECONDS   10.0
+#define COUNTING      2.0 /* commands of whoever counts, between its two looks */
 
 enum { HOLDER, BLOCKED, CLAIMS, RAW }; /* the last one only where there is a raw client */
 enum { SIDE_OURS, SIDE_RAW };
@@ -297,7 +298,17 @@ static void conclude(const struct bench_job *job, uint32_t process, struct bench
     figures->connections = usage->connections;
 }
 
-static int run(struct bench_crew *crew)
+static double count_requests(const struct bench_job *job)
+{
+    const char *url = job->options->url ? job->options->url : getenv("HOLDFAST_URL");
+
+    return job->store->raw && job->store->raw->count_requests && url
+               ? job->store->raw->count_requests(url)
+               : NAN;
+}
+
+/* `out_requests`: of all processes, while they were watched. */
+static int run(struct bench_crew *crew, double *out_requests)
 {
     const struct bench_job *job = crew->job;
     uint64_t settle_ns = job->options->idle_ns / 4;
@@ -313,8 +324,10 @@ static int run(struct bench_crew *crew)
         return answer;
     bench_floor_set_stage(job->floor, BENCH_STAGE_MEASURE);
     answer = bench_crew_gather(crew, job->processes);
+    *out_requests = -count_requests(job);
     if (answer == 0)
         answer = bench_crew_sleep(crew, job->options->idle_ns);
+    *out_requests += count_requests(job);
     if (answer != 0)
         return answer;
     bench_floor_set_stage(job->floor, BENCH_STAGE_REST);
@@ -327,16 +340,19 @@ static int run(struct bench_crew *crew)
 int bench_idle_run(struct bench_crew *crew, struct bench_row *row)
 {
     const struct bench_job *job = crew->job;
+    double requests = NAN;
     int answer = bench_crew_start(crew, work);
 
     if (answer == 0)
-        answer = run(crew);
+        answer = run(crew, &requests);
     if (answer == 0)
         answer = check_tallies(job);
     if (answer != 0)
         return answer;
 
     conclude(job, BLOCKED, &row->ours);
+    /* Of the holder and of all waiters, blocked or not, without those of the counting itself. */
+    row->ours.requests_per_s = (requests - COUNTING) * NS_PER_S / (double)job->options->idle_ns;
     conclude(job, CLAIMS, &row->beside);
     row->beside_name = "claims";
     if (job->side_count > 1)

@@ -145,6 +145,7 @@ void bench_job_seat(const struct bench_job *job, uint32_t side, uint32_t contend
         .floor = job->floor,
         .number = contender,
         .client = client,
+        .url = job->options->url ? job->options->url : getenv("HOLDFAST_URL"),
         .fd = contender < job->file_count ? job->files[contender] : -1,
     };
 

@@ -138,5 +138,17 @@ static const struct bench_raw embedded = {
 
 const struct bench_raw *bench_raw_find(const char *engine)
 {
-    return strcmp(engine, embedded.engine) == 0 ? &embedded : NULL;
+    static const struct bench_raw *const all[] = {
+        &embedded,
+#ifdef BENCH_HIREDIS
+        &bench_raw_redis,
+        &bench_raw_redlock,
+#endif
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        if (strcmp(engine, all[i]->engine) == 0)
+            return all[i];
+    }
+    return NULL;
 }

@@ -28,6 +28,8 @@ struct bench_seat {
     char name[BENCH_NAME_BYTES]; /* ours: of the lock                     */
     hf_client *client;           /* ours                                  */
     hf_grant *grant;             /* ours: while it holds                  */
+    const char *url;             /* raw clients: where the store is       */
+    void *raw;                   /* raw clients: what they keep           */
     int fd;                      /* flock: a description of its own       */
     uint32_t ticket;             /* chain */
     bool in_line;                /* chain: the ticket is still good */
@@ -46,8 +48,12 @@ struct bench_raw {
     const struct bench_side *beside;    /* W4: printed too; may be NULL */
     const struct bench_side *handover;  /* W5         */
     const struct bench_side *idle;      /* W6         */
-    const char *sentences[6];           /* what raw is, by workload     */
+    double (*count_requests)(const char *url); /* at the store, ever; NULL: nobody counts */
+    const char *sentences[6];                  /* what raw is, by workload     */
 };
+
+extern const struct bench_raw bench_raw_redis;
+extern const struct bench_raw bench_raw_redlock;
 
 /* NULL: this build has no raw client for that engine. */
 const struct bench_raw *bench_raw_find(const char *engine);
