@@ -367,11 +367,11 @@ TEST(beginnings, deaths_while_a_table_or_an_epoch_is_made)
         struct world world;
         struct mate mate;
         uint64_t fence = 0;
+        char boot[64];
         int status;
 
         world_make(&world);
         for (int round = 0; round < 4; round++) {
-            char boot[64];
             pid_t child;
             uint64_t next;
 
