@@ -146,6 +146,80 @@ TEST(limits, long_names_have_a_limit_of_their_own)
     world_end(&world);
 }
 
+/* Waits until the holder's time is over (and breaks the turn with that fence, if there is one); then
+ * makes so many names that this one is collected. */
+static void put_out_and_forget(struct mate *mate, const char *name, uint64_t fence)
+{
+    struct hf__embedded *conn = mate_inside(mate);
+    uint32_t lock;
+    bool forgotten = false;
+    struct hf__word word;
+    struct stub stub;
+
+    if (mate_claim(mate, name, NULL, &stub).kind == HF__REPLY_QUEUED) {
+        struct world_reply reply;
+
+        if (fence != 0)
+            CHECK_EQUAL(mate_break(mate, name, fence).kind, HF__REPLY_DONE);
+        CHECK(mate_hears(mate, &stub, HF__REPLY_GRANTED, &reply));
+    }
+    lock = hf__stakes_find(&conn->stakes, stub.token)->lock;
+    CHECK(mate_release(mate, &stub).released);
+    for (uint32_t i = 0; i < 4 * HF__SHORT_NAMES_MAX && !forgotten; i++) {
+        char other[64];
+
+        CHECK_EQUAL(mate_claim(mate, name_of(other, i), NULL, &stub).kind, HF__REPLY_GRANTED);
+        CHECK(mate_release(mate, &stub).released);
+        CHECK(hf__line_peek(conn, lock, &word));
+        forgotten = (word.low & HF__WORD_RETIRED) != 0;
+    }
+    CHECK(forgotten);
+}
+
+/* It was stopped for so long that others put it out and the name is not even in the table any
+ * more: its turn is over, and nothing is damaged. */
+TEST(limits, a_turn_whose_name_was_collected_is_gone)
+{
+    static const struct wish wishes[] = {
+        { .ends = true, .lease_ns = 20 * HF__NS_PER_MS },                 /* expires          */
+        { .ends = true, .lease_ns = 20 * HF__NS_PER_MS, .shared = true }, /* ... a reader     */
+        { .once = true },                                                 /* fast, broken     */
+        { .purpose = "other" },                                           /* in line, broken  */
+    };
+    static const enum hf__request_kind ways[] = { HF__REQUEST_INSPECT, HF__REQUEST_RENEW,
+                                                  HF__REQUEST_DOWNGRADE, HF__REQUEST_RELEASE,
+                                                  HF__REQUEST_NONE };
+
+    for (size_t i = 0; i < 4 * sizeof(ways) / sizeof(*ways); i++) {
+        enum hf__request_kind way = ways[i / 4];
+        struct world world;
+        struct mate victim;
+        struct mate other;
+        struct stub stub;
+        struct world_reply reply;
+
+        world_make(&world);
+        CHECK_EQUAL(mate_open(&victim, &world, "victim"), HF_OK);
+        CHECK_EQUAL(mate_open(&other, &world, "other"), HF_OK);
+        reply = mate_claim(&victim, "limits/victim", &wishes[i % 4], &stub);
+        CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+        put_out_and_forget(&other, "limits/victim", i % 4 < 2 ? 0 : stub.fence);
+        if (way == HF__REQUEST_NONE)
+            CHECK(mate_hears(&victim, &stub, HF__REPLY_GONE, &reply));
+        else
+            reply = mate_tell(&victim, way, &stub);
+        CHECK_EQUAL(reply.kind, HF__REPLY_GONE);
+        CHECK(!reply.released);
+        if (reply.cause[0] != '\0') /* else it ended so early that it was told before */
+            CHECK(strcmp(reply.cause, i % 4 < 2 ? "expired" : "broken") == 0);
+        CHECK_EQUAL(victim.conn->rescued, 0);
+        mate_close(&victim);
+        CHECK_EQUAL(mate_remains(&other).nodes, mate_inside(&other)->spare_count);
+        mate_close(&other);
+        world_end(&world);
+    }
+}
+
 #endif
 
 TEST(limits, a_client_that_holds_ten_thousand)

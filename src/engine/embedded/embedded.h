@@ -447,6 +447,9 @@ int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool deat
 int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead);
 /* 1: it stands, holding or waiting; 0: it is gone or broken (and forgotten, if nothing is left). */
 int hf__watch_refresh(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause);
+/* Its lock is HF__LINE_STALE: how did it end? HF_EINTEGRITY if it did not. */
+int hf__watch_ended(struct hf__embedded *conn, const struct hf__stake *stake,
+                    struct hf__node *out_node);
 bool hf__watch_crowded(const struct hf__embedded *conn, const struct hf__stake *stake);
 
 /* --- news.c: what has happened since we last looked? --- */

@@ -131,8 +131,10 @@ static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool de
     struct hf__node node;
     int status = hf__line_enter(conn, stake->lock, &line);
 
+    if (status == HF__LINE_STALE)
+        hf__watch_stop(conn, stake); /* put out by others: its node says so */
     if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        return status < 0 ? status : HF_OK;
     status = hf__line_settle(&line, conn->now_ns);
     if (status == HF_OK && death)
         status = hf__line_alert(&line, true);
@@ -203,6 +205,18 @@ void hf__watch_hold(struct hf__embedded *conn, struct hf__stake *stake, const st
     }
 }
 
+/* The lock has lost its name though we had a place there: so others put us out, nobody was left in
+ * the line, and the name was collected. Who saw that had the guard meanwhile, so no journal writes
+ * to the node any more. */
+int hf__watch_ended(struct hf__embedded *conn, const struct hf__stake *stake,
+                    struct hf__node *out_node)
+{
+    if (!hf__node_peek(conn, stake->node, out_node) || out_node->owner != conn->owner ||
+        (out_node->state != HF__NODE_ENDED && out_node->state != HF__NODE_IDLE))
+        return hf__table_damaged(conn, "a place in a line");
+    return HF_OK;
+}
+
 /* Let in by somebody else. A lease counts from now, when we learn of it. */
 static int win(struct hf__embedded *conn, struct hf__stake *stake, struct hf__node *node)
 {
@@ -211,8 +225,10 @@ static int win(struct hf__embedded *conn, struct hf__stake *stake, struct hf__no
 
     if (stake->ends) {
         status = hf__line_enter(conn, stake->lock, &line);
-        if (status != HF_OK)
-            return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        if (status == HF__LINE_STALE)
+            return hf__watch_ended(conn, stake, node);
+        if (status < 0)
+            return status;
         status = hf__line_member(&line, stake->node, node);
         if (status < 0)
             return hf__line_fail(&line, status);
@@ -239,8 +255,10 @@ static int read_own(struct hf__embedded *conn, struct hf__stake *stake, struct h
 
     if (!hf__node_peek(conn, stake->node, out_node)) {
         status = hf__line_enter(conn, stake->lock, &line);
-        if (status != HF_OK)
-            return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        if (status == HF__LINE_STALE)
+            return hf__watch_ended(conn, stake, out_node);
+        if (status < 0)
+            return status;
         status = hf__line_member(&line, stake->node, out_node);
         if (status < 0)
             return hf__line_fail(&line, status);
@@ -312,14 +330,14 @@ static int refresh_fast(struct hf__embedded *conn, struct hf__stake *stake, cons
         word.high == stake->word.high)
         return 1;
     status = hf__line_enter(conn, stake->lock, &line);
-    if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
-    if (line.owner == conn->owner && line.fence == stake->fence)
+    if (status < 0)
+        return status;
+    if (status == HF_OK && line.owner == conn->owner && line.fence == stake->fence)
         return hf__line_leave(&line) < 0 ? HF_EINTEGRITY : 1;
-    found = hf__keep_adopted(&line, stake, &node);
+    found = status == HF_OK ? hf__keep_adopted(&line, stake, &node) : 0;
     if (found < 0)
         return hf__line_fail(&line, found);
-    status = hf__line_leave(&line);
+    status = status == HF_OK ? hf__line_leave(&line) : HF_OK;
     if (status < 0)
         return status;
     if (found == 0) {
