@@ -354,3 +354,66 @@ TEST(deaths, at_each_step_leave_a_valid_table)
     judge_free(judge);
     world_end(&world);
 }
+
+/* --- one case by itself --- */
+
+struct giver {
+    _Atomic uint32_t step;
+};
+
+static int hold_and_die_untold(struct world *world, void *context)
+{
+    struct giver *giver = context;
+    struct mate mate;
+    struct stub stub;
+
+    if (mate_open(&mate, world, "giver") < 0 ||
+        mate_claim(&mate, names[0], NULL, &stub).kind != HF__REPLY_GRANTED)
+        return 1;
+    world_step(&giver->step, 1);
+    if (!world_wait_step(&giver->step, 2))
+        return 2;
+    hooks_arm("guard given, nobody told", 1, NULL);
+    (void)mate_release(&mate, &stub);
+    return 3;
+}
+
+/* Two readers are let in, and whoever did it dies before he can tell them. The first one, whom the
+ * second one watches, gives up waiting before it has heard anything: it must hand the news on. */
+TEST(deaths, a_reader_who_leaves_unaware_tells_the_next)
+{
+    static const struct wish reading[] = { { .shared = true },
+                                           { .shared = true, .blocking = true } };
+    struct hooks *hooks = hooks_share();
+    struct giver *giver = world_share(sizeof(*giver));
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world world;
+        struct mate first;
+        struct mate second;
+        struct stub stubs[2];
+        struct world_reply reply;
+        pid_t child;
+        int status;
+
+        world_make(&world);
+        atomic_store(&giver->step, 0);
+        CHECK_EQUAL(mate_open(&first, &world, "first"), HF_OK);
+        CHECK_EQUAL(mate_open(&second, &world, "second"), HF_OK);
+        child = world_fork(&world, hold_and_die_untold, giver);
+        CHECK(world_wait_step(&giver->step, 1));
+        CHECK_EQUAL(mate_claim(&first, names[0], &reading[0], &stubs[0]).kind, HF__REPLY_QUEUED);
+        CHECK_EQUAL(mate_claim(&second, names[0], &reading[i], &stubs[1]).kind, HF__REPLY_QUEUED);
+        world_step(&giver->step, 2);
+        waitpid(child, &status, 0);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        CHECK(mate_release(&first, &stubs[0]).released);
+        CHECK(mate_hears(&second, &stubs[1], HF__REPLY_GRANTED, &reply));
+        CHECK_EQUAL(second.conn->rescued, 0);
+        mate_close(&second);
+        mate_close(&first);
+        world_end(&world);
+    }
+    world_unshare(giver, sizeof(*giver));
+    hooks_unshare(hooks);
+}

@@ -12,7 +12,7 @@
  * notices a death looks at the line under its guard, which finishes what the dead one had begun,
  * and rings all those that hold without having seen it. A reader who sees that he was let in looks
  * at the line too, and rings the next one: so a crowd of readers lets itself in, even if the one
- * who began died in the middle.
+ * who began died in the middle. So does one who leaves without having seen it (line.c).
  *
  * On top of that, a safety net looks once a second. Whatever it finds that no ring had told is
  * counted (rescued); it looks twice, because a ring may be on its way. */
