@@ -33,10 +33,10 @@ struct hf__embedded;
 struct hf__peer {
     uint32_t owner; /* HF__OWNER_NONE: unused */
     int bell_fd;    /* -1: not yet rung       */
-    int pid_fd;     /* -1: none               */
+    int death_fd;   /* what tells of its death: a pidfd, or its sign of life; -1: none */
     int64_t pid;
     uint32_t needed; /* stakes that watch it */
-    bool polled;     /* no pidfd: look at it every HF__POLL_NS       */
+    bool polled;     /* no pidfd: look at it every HF__POLL_NS too   */
     bool suspected;  /* by the safety net: dead, and no word of it   */
     uint64_t used;   /* when last, in calls                          */
 };
@@ -272,6 +272,9 @@ bool hf__session_is_ours(const struct hf__embedded *conn, uint32_t owner);
 struct hf__session_cell *hf__session_cell(const struct hf__embedded *conn, uint32_t owner);
 int hf__session_name(const struct hf__embedded *conn, uint32_t owner, const char *suffix,
                      char out_name[64]);
+/* Its sign of life, to hear it hang up; < 0: it cannot be had, as that of a session of our own
+ * process, whose proof of life would be gone when it is closed. */
+int hf__session_open_life(struct hf__embedded *conn, uint32_t owner);
 int hf__session_stand_by(const struct hf__embedded *conn, char error[HF__ERROR_BYTES]);
 /* Is this the name of a session's file, and of which session? */
 bool hf__session_parse(const char *name, uint32_t *out_owner);

@@ -56,7 +56,7 @@ static void reset(struct hf__embedded *conn)
     hf__list_init(&conn->leaving);
     hf__list_init(&conn->stakes.idle);
     for (uint32_t i = 0; i < HF__PEERS_MAX; i++)
-        conn->peers[i] = (struct hf__peer){ .bell_fd = -1, .pid_fd = -1 };
+        conn->peers[i] = (struct hf__peer){ .bell_fd = -1, .death_fd = -1 };
 }
 
 static int check_options(struct hf__embedded *conn, const struct hf__url *url)

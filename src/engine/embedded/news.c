@@ -157,12 +157,12 @@ static int heed(struct hf__embedded *conn, struct hf__peer *peer)
     int64_t pid = peer->pid;
     int dead;
 
-    if (owner == HF__OWNER_NONE || peer->pid_fd < 0)
+    if (owner == HF__OWNER_NONE || peer->death_fd < 0)
         return HF_OK; /* an event of before */
     dead = hf__peer_check(conn, peer);
     if (dead > 0)
         return mourn(conn, owner);
-    if (peer->pid_fd >= 0 && peer->pid == pid)
+    if (peer->death_fd >= 0 && peer->pid == pid)
         hf__peer_poll(conn, peer); /* ended, and yet its lock is there: look again soon */
     return HF_OK;
 }
