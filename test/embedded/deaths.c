@@ -379,20 +379,22 @@ static int hold_and_die_untold(struct world *world, void *context)
 }
 
 /* Two readers are let in, and whoever did it dies before he can tell them. The first one, whom the
- * second one watches, gives up waiting before it has heard anything: it must hand the news on. */
+ * second one watches, gives up waiting before it has heard anything: it must hand the news on. Also
+ * if the second one's place was in another line before, where it has heard of the same fence. */
 TEST(deaths, a_reader_who_leaves_unaware_tells_the_next)
 {
-    static const struct wish reading[] = { { .shared = true },
-                                           { .shared = true, .blocking = true } };
+    static const struct wish wishes[] = { { .shared = true },
+                                          { .shared = true, .blocking = true } };
     struct hooks *hooks = hooks_share();
     struct giver *giver = world_share(sizeof(*giver));
 
-    for (size_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         struct world world;
         struct mate first;
         struct mate second;
         struct stub stubs[2];
         struct world_reply reply;
+        uint64_t fence = 0;
         pid_t child;
         int status;
 
@@ -400,15 +402,23 @@ TEST(deaths, a_reader_who_leaves_unaware_tells_the_next)
         atomic_store(&giver->step, 0);
         CHECK_EQUAL(mate_open(&first, &world, "first"), HF_OK);
         CHECK_EQUAL(mate_open(&second, &world, "second"), HF_OK);
+        for (uint32_t turn = 0; i >= 2 && turn < 3; turn++) {
+            CHECK_EQUAL(mate_claim(&second, names[1], &wishes[0], &stubs[1]).kind,
+                        HF__REPLY_GRANTED);
+            fence = stubs[1].fence;
+            CHECK(mate_release(&second, &stubs[1]).released);
+        }
         child = world_fork(&world, hold_and_die_untold, giver);
         CHECK(world_wait_step(&giver->step, 1));
-        CHECK_EQUAL(mate_claim(&first, names[0], &reading[0], &stubs[0]).kind, HF__REPLY_QUEUED);
-        CHECK_EQUAL(mate_claim(&second, names[0], &reading[i], &stubs[1]).kind, HF__REPLY_QUEUED);
+        CHECK_EQUAL(mate_claim(&first, names[0], &wishes[0], &stubs[0]).kind, HF__REPLY_QUEUED);
+        CHECK_EQUAL(mate_claim(&second, names[0], &wishes[i % 2], &stubs[1]).kind,
+                    HF__REPLY_QUEUED);
         world_step(&giver->step, 2);
         waitpid(child, &status, 0);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         CHECK(mate_release(&first, &stubs[0]).released);
         CHECK(mate_hears(&second, &stubs[1], HF__REPLY_GRANTED, &reply));
+        CHECK(i < 2 || reply.fence == fence);
         CHECK_EQUAL(second.conn->rescued, 0);
         mate_close(&second);
         mate_close(&first);
