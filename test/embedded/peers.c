@@ -363,6 +363,45 @@ TEST(peers, standing_by_for_the_dead_is_refused)
     world_unshare(scene, sizeof(*scene));
 }
 
+/* Somebody is inside the guard for so long that we give up looking. What we were told is not
+ * forgotten over it: whom to watch, now that the one ahead has left. */
+TEST(peers, a_look_that_failed_is_made_again)
+{
+    struct scene *scene = world_share(sizeof(*scene));
+    struct world world;
+    struct mate slow;
+    struct mate leaving;
+    struct mate mate;
+    const struct hf__stake *stake;
+    struct stub left;
+    struct stub waiting;
+    pid_t child;
+
+    world_make(&world);
+    child = world_fork(&world, hold, scene);
+    CHECK(world_wait_step(&scene->step, 1));
+    CHECK_EQUAL(mate_open(&slow, &world, "slow"), HF_OK);
+    CHECK_EQUAL(mate_open(&leaving, &world, "leaving"), HF_OK);
+    CHECK_EQUAL(mate_open(&mate, &world, "test"), HF_OK);
+    CHECK_EQUAL(mate_claim(&leaving, "a", NULL, &left).kind, HF__REPLY_QUEUED);
+    CHECK_EQUAL(mate_claim(&mate, "a", NULL, &waiting).kind, HF__REPLY_QUEUED);
+    CHECK(mate_release(&leaving, &left).released);
+    stake = hf__stakes_find(&mate_inside(&mate)->stakes, waiting.token);
+    CHECK_EQUAL(hf__guard_take(mate_inside(&slow), stake->lock % HF__LOCK_GUARDS), HF_OK);
+    mate_drain(&mate); /* two seconds */
+    CHECK_EQUAL(mate.dead, 0);
+    CHECK(strstr(mate.conn->error, "inside guard") != NULL);
+    CHECK_EQUAL(hf__guard_give(mate_inside(&slow)), HF_OK);
+    end(child);
+    CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
+    CHECK_EQUAL(mate.conn->rescued, 0);
+    mate_close(&mate);
+    mate_close(&leaving);
+    mate_close(&slow);
+    world_end(&world);
+    world_unshare(scene, sizeof(*scene));
+}
+
 /* --- pid namespaces --- */
 
 static int hold_elsewhere(struct world *world, void *context)

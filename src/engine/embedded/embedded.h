@@ -446,6 +446,8 @@ int hf__watch_start(struct hf__embedded *conn, struct hf__stake *stake);
 void hf__watch_stop(struct hf__embedded *conn, struct hf__stake *stake);
 /* Lets the line settle, and sees to it that somebody living is watched. `death`: somebody died. */
 int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death);
+/* It could not be looked at: once more, soon. */
+void hf__watch_again(struct hf__embedded *conn, struct hf__stake *stake);
 /* Takes the dead one out of the line, and everybody who does not know of his grant is rung. */
 int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead);
 /* 1: it stands, holding or waiting; 0: it is gone or broken (and forgotten, if nothing is left). */

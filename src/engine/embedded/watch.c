@@ -153,7 +153,7 @@ static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool de
     return hf__watch_start(conn, stake);
 }
 
-int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+static int look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
 {
     int status = 1;
 
@@ -169,6 +169,21 @@ int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool deat
             return status;
     }
     return hf__table_damaged(conn, "a line");
+}
+
+void hf__watch_again(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    stake->ends_ns = conn->now_ns;
+    hf__embedded_due(conn, conn->now_ns);
+}
+
+int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+{
+    int status = look(conn, stake, death);
+
+    if (status < 0)
+        hf__watch_again(conn, stake); /* perhaps nobody is watched now */
+    return status;
 }
 
 bool hf__watch_crowded(const struct hf__embedded *conn, const struct hf__stake *stake)
