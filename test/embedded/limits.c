@@ -217,8 +217,8 @@ TEST(limits, clients_have_a_limit)
     world_unshare(step, sizeof(*step));
 }
 
-/* Waits until the holder's time is over (and breaks the turn with that fence, if there is one); then
- * makes so many names that this one is collected. */
+/* Waits until the holder's time is over (and breaks the turn with that fence, if there is one);
+ * then makes so many names that this one is collected. */
 static void put_out_and_forget(struct mate *mate, const char *name, uint64_t fence)
 {
     struct hf__embedded *conn = mate_inside(mate);
