@@ -201,6 +201,7 @@ TEST(limits, clients_have_a_limit)
     while (count < HF__SESSIONS_MAX && mate_open(&mates[count], &world, "many") == HF_OK)
         count++;
     CHECK_EQUAL(count, HF__SESSIONS_MAX - 2); /* the child; and a place to sweep from */
+    mate_close(&mates[count]);                /* the one that was refused */
     CHECK_EQUAL(mate_open(&mate, &world, "one more"), HF_ELIMIT);
     CHECK(strstr(mate.conn->error, "clients; end some, or use another directory") != NULL);
     mate_close(&mate);
