@@ -92,13 +92,18 @@ static bool gets_lost(struct world *world, const struct session *session,
     return false;
 }
 
+static bool is_appointment(const struct world *world, const struct letter *letter)
+{
+    return is_news(letter) && letter->reply.kind == HF__REPLY_GRANTED && !is_stream(world);
+}
+
 static uint64_t draw_delay(struct world *world, const struct session *session,
                            const struct letter *letter)
 {
     uint64_t latency_ns = world->plan.latency_ns;
     uint64_t delay_ns = world_between(world, latency_ns / 2, latency_ns);
     /* Appointments come late more often: they are what may lapse on the way. */
-    bool news = is_news(letter) && letter->reply.kind == HF__REPLY_GRANTED;
+    bool news = is_appointment(world, letter);
 
     if (fault_on(world, FAULT_DELAY) && world_chance(world, news ? 40 : 15)) {
         bool is_long = world_chance(world, news ? 80 : 20);
@@ -132,9 +137,11 @@ static void send(struct world *world, struct letter *letter, bool to_store)
         network_drop(world, letter);
         return;
     }
-    if (at_ns < *ordered_ns)
-        at_ns = *ordered_ns;
-    *ordered_ns = at_ns;
+    if (!is_appointment(world, letter)) { /* which comes by a channel of its own */
+        if (at_ns < *ordered_ns)
+            at_ns = *ordered_ns;
+        *ordered_ns = at_ns;
+    }
     post(world, letter, at_ns);
 }
 
