@@ -356,10 +356,12 @@ struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
     assert(!turn->ends && !core->recipe->leases);
 
     hf__turn_move(turn, HF__TURN_ASKING);
-    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_fence) > 0)
-        return turn;
-    hf__turn_free(turn);
-    return NULL;
+    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_fence) <= 0) {
+        hf__turn_free(turn);
+        return NULL;
+    }
+    turn->stored_until_ns = HF__NEVER; /* the store keeps it until a RELEASE is confirmed */
+    return turn;
 }
 
 bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns)
