@@ -654,6 +654,31 @@ bool store_answer(struct world *world, struct store *store, const struct questio
     return true;
 }
 
+int store_prompt(struct world *world, const struct question *question, uint64_t *out_fence)
+{
+    struct store *store = &world->stores[0];
+    struct shelf *shelf = &store->shelves[question->name];
+    struct entry *entry;
+
+    store_settle(world, store, question->name, NULL);
+    entry = find(world, shelf, question);
+    if (question->ticket.kind == HF__REQUEST_RELEASE) {
+        if (!entry || !entry->owner || entry->broken || world_chance(world, 10))
+            return 0;
+        take_out(world, store, question->name, (size_t)(entry - shelf->entries), ENDING_RELEASED);
+        store_settle(world, store, question->name, NULL);
+        return 1;
+    }
+    assert(question->ticket.kind == HF__REQUEST_CLAIM && !entry);
+    if (shelf->count > 0)
+        return 0;
+    entry = add(world, store, question);
+    assert(entry);
+    own(world, store, question->name, entry);
+    *out_fence = entry->fence;
+    return 1;
+}
+
 /* --- what happens to a store --- */
 
 void store_forget(struct world *world, struct store *store, bool fences_too)
