@@ -76,6 +76,8 @@ static void draw_terms(struct client *client, struct user *user, struct hf__term
             world_chance(world, 10) ? world_between(world, 20 * MS, world->plan.lease_ns * 2) : 0,
         .purpose = "simulation",
     };
+    if (terms->fixed_lease && world_chance(world, 50)) /* two ends, and the earlier one counts */
+        terms->max_hold_ns = terms->lease_ns + world_between(world, 0, terms->lease_ns / 2);
     user->owner_kind = (int)world_between(world, HF_OWNER_NONE, HF_OWNER_NAMED);
     terms->owner.kind = user->owner_kind;
     terms->owner.thread = (uint64_t)user->index + 1;
@@ -483,6 +485,11 @@ static void release_one(struct client *client, struct user *user)
     bool valid = hf__hold_valid(grant->hold, client_now(client));
 
     user->grants[place] = user->grants[--user->grant_count];
+    if (hf__brief_give(grant, client->seen_ns)) {
+        judge_violation(world, user->name, "client %d user %d: an inner release gives it back",
+                        client->index, user->index);
+        return;
+    }
     hf__hold_release(grant, client_now(client));
     if (grant->answer.status != (valid ? HF_OK : HF_ELOST))
         judge_violation(world, user->name, "client %d user %d: an inner release answers %s",
