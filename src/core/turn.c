@@ -368,12 +368,14 @@ bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns)
 {
     uint64_t fence;
 
-    assert(turn->state == HF__TURN_HELD && !turn->claim);
+    assert(turn->state == HF__TURN_HELD || turn->state == HF__TURN_ASKING);
+    assert(!turn->claim && turn->core->recipe->at_hand);
 
     if (send_prompt(turn, HF__REQUEST_RELEASE, now_ns, &fence) <= 0)
         return false;
 
-    turn->hold->turn = NULL;
+    if (turn->hold)
+        turn->hold->turn = NULL;
     turn->hold = NULL;
     hf__turn_move(turn, HF__TURN_LEAVING);
     hf__turn_free(turn);
