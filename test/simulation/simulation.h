@@ -339,9 +339,10 @@ struct user {
     bool lost_told;       /* the event was fetched */
     int pending_event;    /* kind of the one that waits to be fetched; 0: none */
     bool valid_before;    /* when the release was asked for */
-    bool granted_told;    /* the event GRANTED was fetched */
-    bool seen_over;       /* was not valid by the clock */
-    bool lost;            /* was seen to be lost: for good */
+    uint64_t valid_until_ns;
+    bool granted_told; /* the event GRANTED was fetched */
+    bool seen_over;    /* was not valid by the clock */
+    bool lost;         /* was seen to be lost: for good */
     uint64_t lease_ns;
     uint64_t fence;
     uint64_t granted_ns;

@@ -456,6 +456,7 @@ static void release_last(struct client *client, struct user *user)
         world_point(world, POINT_HAND_ON_CROWDED);
     note_lease(client, user);
     user->valid_before = hf__hold_valid(grant->hold, now_ns);
+    user->valid_until_ns = atomic_load(&grant->hold->valid_until_ns);
     user->lost_cause = grant->hold->lost_cause;
     user->grant_count = 0;
     user->leaver = grant;
