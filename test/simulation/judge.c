@@ -371,7 +371,7 @@ static bool is_allowed(struct client *client, const struct user *user,
         return true;
     case HF_EBUSY:
         world_point(world, POINT_BUSY);
-        return attempt->wait_ms == 0 && busy;
+        return attempt->wait_ms == 0 && (busy || judge_busy_at_home(client, user));
     case HF_ETIMEDOUT:
         world_point(world, POINT_TIMED_OUT);
         return attempt->wait_ms > 0 && waited_ns >= (uint64_t)attempt->wait_ms * MS && busy;

@@ -508,9 +508,13 @@ static void release(struct world *world, struct store *store, const struct quest
 {
     struct shelf *shelf = &store->shelves[question->name];
     struct entry *entry = find(world, shelf, question);
-    bool there = entry != NULL;
+    bool quorum = world->plan.kind == KIND_QUORUM3 || world->plan.kind == KIND_QUORUM5;
+    uint64_t handed_on = engine_recipe(world->plan.kind)->hands_on ? 255 : 0;
+    /* A claim that came late again may stand where the turn was taken away. */
+    bool there = entry && (question->fence == 0 || quorum ||
+                           (entry->owner && entry->fence == (question->fence & ~handed_on)));
 
-    if (there) {
+    if (entry) {
         if (entry->broken)
             world_point(world, POINT_GRACE_KEPT);
         take_out(world, store, question->name, (size_t)(entry - shelf->entries), ENDING_RELEASED);
