@@ -67,7 +67,6 @@ static int await(struct hf_client *client, hf_grant *grant, const char *verb)
 HF_API int hf_release(hf_grant *grant)
 {
     struct hf_client *client;
-    bool unlimited;
     int status;
 
     if (!grant)
@@ -82,9 +81,7 @@ HF_API int hf_release(hf_grant *grant)
         hf__entry_drop(client);
         return HF_OK;
     }
-    /* What nothing but its owner ends needs no clock to be given back. */
-    unlimited = atomic_load(&grant->hold->valid_until_ns) == HF__NEVER;
-    hf__hold_release(grant, unlimited ? client->seen_ns : hf__loop_now(client));
+    hf__hold_release(grant, hf__loop_now(client)); /* the store's time to answer counts from here */
     if (client->closed)
         status = hf__report(client, HF_ELOST, "release: the client was closed before");
     else

@@ -46,7 +46,7 @@ struct hf_grant *hf__brief_take(struct hf__core *core, const char *text,
         grant = hf__hold_take(turn, terms, client, now_ns);
     if (grant)
         core->stats.acquired++;
-    else
+    else if (!hf__turn_quit(turn, now_ns)) /* which takes no memory */
         hf__turn_leave(turn, now_ns);
     return grant;
 }

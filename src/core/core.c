@@ -210,10 +210,10 @@ void hf__core_step(struct hf__core *core, uint64_t now_ns)
             continue;
         refresh(core, now_ns);
         hf__muster_step(&core->driver, now_ns);
-        if (core->fresh)
-            hf__claim_set_timer(core->fresh);
-        core->fresh = NULL;
-        return;
+        if (!core->fresh)
+            return;
+        hf__claim_set_timer(core->fresh);
+        core->fresh = NULL; /* once more: its wait may be over, if we were stopped since it asked */
     }
     assert(!"a step that does not end");
 }

@@ -338,7 +338,8 @@ void hf__turn_refresh(struct hf__turn *turn, uint64_t now_ns);
  * fence; NULL: it is not, and nothing is left behind. */
 struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
                               const struct hf__terms *terms, uint64_t now_ns, uint64_t *out_fence);
-/* Gives back what was held, and ends the turn; false: not at once, and nothing has happened. */
+/* Gives back what is ours by the store, and ends the turn; false: not at once, and nothing has
+ * happened. */
 bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns);
 /* Gives it back, or undoes it, until that is confirmed. */
 void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns);

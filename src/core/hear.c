@@ -281,12 +281,12 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     uint64_t until_ns = hf__validity_until(reply->ticket.sent_ns, lease_ns);
     bool limited = turn->core->recipe->leases || turn->ends;
 
+    if (reply->others_wait)
+        crowd(turn);
     if (reply->ticket.kind == HF__REQUEST_NONE)
         return;
     turn->asking = HF__REQUEST_NONE;
     turn->tries = 0;
-    if (reply->others_wait)
-        crowd(turn);
     if (reply->ticket.kind == HF__REQUEST_DOWNGRADE) {
         turn->lowered = turn->lowered_perhaps = false;
         turn->mode = HF_SHARED;

@@ -373,22 +373,26 @@ struct hf__turn *hf__turn_try(struct hf__core *core, struct hf__name *name,
     assert(!turn->ends && !core->recipe->leases);
 
     hf__turn_move(turn, HF__TURN_ASKING);
-    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_fence) > 0)
-        return turn;
-    hf__turn_free(turn);
-    return NULL;
+    if (send_prompt(turn, HF__REQUEST_CLAIM, now_ns, out_fence) <= 0) {
+        hf__turn_free(turn);
+        return NULL;
+    }
+    turn->stored_until_ns = HF__NEVER; /* the store keeps it until a RELEASE is confirmed */
+    return turn;
 }
 
 bool hf__turn_quit(struct hf__turn *turn, uint64_t now_ns)
 {
     uint64_t fence;
 
-    assert(turn->state == HF__TURN_HELD && !turn->claim);
+    assert(turn->state == HF__TURN_HELD || turn->state == HF__TURN_ASKING);
+    assert(!turn->claim && turn->core->recipe->at_hand);
 
     if (send_prompt(turn, HF__REQUEST_RELEASE, now_ns, &fence) <= 0)
         return false;
 
-    turn->hold->turn = NULL;
+    if (turn->hold)
+        turn->hold->turn = NULL;
     turn->hold = NULL;
     hf__turn_move(turn, HF__TURN_LEAVING);
     hf__turn_free(turn);

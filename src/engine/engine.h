@@ -136,7 +136,8 @@ struct hf__reply {
     bool low;          /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not *
                                 * above this store's counter, which is in `fence`                 */
     bool others_wait;  /* GRANTED: somebody stands in line behind                          */
-    bool released;     /* GONE after RELEASE: it was there, held or waiting, until now     */
+    bool released;     /* GONE after RELEASE: it was there until now, and with a `fence` in   *
+                                * the request, it was held with that one                          */
     bool appointed;    /* GRANTED as news: made owner by somebody else's release; validity *
                                 * counts from `ticket.sent_ns` (the last answered refresh) and     *
                                 * lasts `lease_ns`                                                */

@@ -367,11 +367,11 @@ TEST(beginnings, deaths_while_a_table_or_an_epoch_is_made)
         struct world world;
         struct mate mate;
         uint64_t fence = 0;
+        char boot[64];
         int status;
 
         world_make(&world);
         for (int round = 0; round < 4; round++) {
-            char boot[64];
             pid_t child;
             uint64_t next;
 
@@ -402,4 +402,58 @@ TEST(beginnings, deaths_while_a_table_or_an_epoch_is_made)
         world_end(&world);
     }
     hooks_unshare(hooks);
+}
+
+/* --- deaths while it grows --- */
+
+static int take_names(struct mate *mate, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        char name[32];
+        struct stub stub;
+
+        (void)snprintf(name, sizeof(name), "grown/%u", i);
+        if (mate_claim(mate, name, NULL, &stub).kind != HF__REPLY_GRANTED)
+            return HF_EINTEGRITY;
+    }
+    return HF_OK;
+}
+
+static int grow_and_die(struct world *world, void *context)
+{
+    uint32_t *from = context;
+    struct mate mate;
+
+    if (mate_open(&mate, world, "victim") < 0)
+        return 1;
+    hooks_arm("room prepared", 1, NULL);
+    (void)take_names(&mate, *from, *from + 1);
+    return 0;
+}
+
+/* Cells that were prepared and never announced are prepared again; those in use are not. */
+TEST(beginnings, deaths_while_a_table_grows)
+{
+    struct hooks *hooks = hooks_share();
+    struct world world;
+    struct mate mate;
+    int status;
+
+    world_make(&world);
+    CHECK_EQUAL(mate_open(&mate, &world, "grower"), HF_OK);
+    CHECK_EQUAL(take_names(&mate, 0, HF__SHORT_NAMES_STEP), HF_OK);
+    for (uint32_t room = HF__SHORT_NAMES_STEP; room < HF__SHORT_NAMES_MAX;
+         room += HF__SHORT_NAMES_STEP) {
+        pid_t child = world_fork(&world, grow_and_die, &room);
+
+        waitpid(child, &status, 0);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        CHECK_EQUAL(mate_remains(&mate).owned, room);
+        CHECK_EQUAL(take_names(&mate, room, room + HF__SHORT_NAMES_STEP), HF_OK);
+    }
+    CHECK_EQUAL(mate_remains(&mate).owned, HF__SHORT_NAMES_MAX);
+    CHECK_EQUAL(mate_remains(&mate).guards, 0);
+    mate_close(&mate);
+    hooks_unshare(hooks);
+    world_end(&world);
 }

@@ -1,4 +1,5 @@
 /* limits.c: many names, many grants, many waiters; and what is said when the table is full. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ TEST(limits, a_full_table_says_what_is_full)
     reply = mate_claim(&mate, "limits/one more", NULL, &stub);
     CHECK((int)reply.kind == -1 && reply.status == HF_ELIMIT);
     CHECK(strstr(mate.conn->error, "512 names of up to 96 bytes in use") != NULL);
+    CHECK(strstr(mate.conn->error, "end some, or use another directory") != NULL);
     reply = mate_claim(&mate, names[5], &once_wish, &stub); /* what is there goes on */
     CHECK_EQUAL(reply.kind, HF__REPLY_REFUSED);
     CHECK(mate_release(&mate, &stubs[7]).released);
@@ -144,6 +146,150 @@ TEST(limits, long_names_have_a_limit_of_their_own)
     CHECK_EQUAL(mate_claim(&mate, "short", NULL, &stub).kind, HF__REPLY_GRANTED);
     mate_close(&mate);
     world_end(&world);
+}
+
+TEST(limits, claims_in_line_have_a_limit)
+{
+    static const struct wish shared_wish = { .shared = true };
+    struct world world;
+    struct mate mate;
+    struct stub *stubs = calloc(HF__NODES_MAX, sizeof(*stubs));
+    struct stub stub;
+    struct world_reply reply;
+
+    world_make(&world);
+    CHECK_EQUAL(mate_open(&mate, &world, "many"), HF_OK);
+    for (uint32_t i = 0; i < HF__NODES_MAX; i++)
+        CHECK_EQUAL(mate_claim(&mate, "limits/read", &shared_wish, &stubs[i]).kind,
+                    HF__REPLY_GRANTED);
+    reply = mate_claim(&mate, "limits/read", &shared_wish, &stub);
+    CHECK((int)reply.kind == -1 && reply.status == HF_ELIMIT);
+    CHECK(strstr(mate.conn->error, "2048 claims in line, shared or with a lease") != NULL);
+    CHECK(strstr(mate.conn->error, "end some") != NULL);
+    CHECK_EQUAL(mate_claim(&mate, "limits/other", NULL, &stub).kind, HF__REPLY_GRANTED);
+    CHECK(mate_release(&mate, &stubs[1000]).released);
+    CHECK_EQUAL(mate_claim(&mate, "limits/read", &shared_wish, &stub).kind, HF__REPLY_GRANTED);
+    mate_close(&mate);
+    free(stubs);
+    world_end(&world);
+}
+
+static int open_and_stay(struct world *world, void *context)
+{
+    _Atomic uint32_t *step = context;
+    struct mate mate;
+
+    if (mate_open(&mate, world, "child") < 0)
+        return 1;
+    world_step(step, 1);
+    return world_wait_step(step, 2) ? 0 : 2;
+}
+
+/* The dead make room; the living do not. */
+TEST(limits, clients_have_a_limit)
+{
+    struct world world;
+    struct mate *mates = calloc(HF__SESSIONS_MAX, sizeof(*mates));
+    struct mate mate;
+    _Atomic uint32_t *step = world_share(sizeof(*step));
+    uint32_t count = 0;
+    pid_t child;
+
+    world_make(&world);
+    child = world_fork(&world, open_and_stay, step);
+    CHECK(world_wait_step(step, 1));
+    while (count < HF__SESSIONS_MAX && mate_open(&mates[count], &world, "many") == HF_OK)
+        count++;
+    CHECK_EQUAL(count, HF__SESSIONS_MAX - 2); /* the child; and a place to sweep from */
+    mate_close(&mates[count]);                /* the one that was refused */
+    CHECK_EQUAL(mate_open(&mate, &world, "one more"), HF_ELIMIT);
+    CHECK(strstr(mate.conn->error, "clients; end some, or use another directory") != NULL);
+    mate_close(&mate);
+    kill(child, SIGKILL); /* it leaves everything as it is */
+    waitpid(child, NULL, 0);
+    CHECK_EQUAL(mate_open(&mate, &world, "one more"), HF_OK);
+    mate_close(&mate);
+    mate_close(&mates[0]);
+    CHECK_EQUAL(mate_open(&mates[0], &world, "again"), HF_OK);
+    for (uint32_t i = 0; i < count; i++)
+        mate_close(&mates[i]);
+    free(mates);
+    world_end(&world);
+    world_unshare(step, sizeof(*step));
+}
+
+/* Waits until the holder's time is over (and breaks the turn with that fence, if there is one);
+ * then makes so many names that this one is collected. */
+static void put_out_and_forget(struct mate *mate, const char *name, uint64_t fence)
+{
+    struct hf__embedded *conn = mate_inside(mate);
+    uint32_t lock;
+    bool forgotten = false;
+    struct hf__word word;
+    struct stub stub;
+
+    if (mate_claim(mate, name, NULL, &stub).kind == HF__REPLY_QUEUED) {
+        struct world_reply reply;
+
+        if (fence != 0)
+            CHECK_EQUAL(mate_break(mate, name, fence).kind, HF__REPLY_DONE);
+        CHECK(mate_hears(mate, &stub, HF__REPLY_GRANTED, &reply));
+    }
+    lock = hf__stakes_find(&conn->stakes, stub.token)->lock;
+    CHECK(mate_release(mate, &stub).released);
+    for (uint32_t i = 0; i < 4 * HF__SHORT_NAMES_MAX && !forgotten; i++) {
+        char other[64];
+
+        CHECK_EQUAL(mate_claim(mate, name_of(other, i), NULL, &stub).kind, HF__REPLY_GRANTED);
+        CHECK(mate_release(mate, &stub).released);
+        CHECK(hf__line_peek(conn, lock, &word));
+        forgotten = (word.low & HF__WORD_RETIRED) != 0;
+    }
+    CHECK(forgotten);
+}
+
+/* It was stopped for so long that others put it out and the name is not even in the table any
+ * more: its turn is over, and nothing is damaged. */
+TEST(limits, a_turn_whose_name_was_collected_is_gone)
+{
+    static const struct wish wishes[] = {
+        { .ends = true, .lease_ns = 20 * HF__NS_PER_MS },                 /* expires          */
+        { .ends = true, .lease_ns = 20 * HF__NS_PER_MS, .shared = true }, /* ... a reader     */
+        { .once = true },                                                 /* fast, broken     */
+        { .purpose = "other" },                                           /* in line, broken  */
+    };
+    static const enum hf__request_kind ways[] = { HF__REQUEST_INSPECT, HF__REQUEST_RENEW,
+                                                  HF__REQUEST_DOWNGRADE, HF__REQUEST_RELEASE,
+                                                  HF__REQUEST_NONE };
+
+    for (size_t i = 0; i < 4 * sizeof(ways) / sizeof(*ways); i++) {
+        enum hf__request_kind way = ways[i / 4];
+        struct world world;
+        struct mate victim;
+        struct mate other;
+        struct stub stub;
+        struct world_reply reply;
+
+        world_make(&world);
+        CHECK_EQUAL(mate_open(&victim, &world, "victim"), HF_OK);
+        CHECK_EQUAL(mate_open(&other, &world, "other"), HF_OK);
+        reply = mate_claim(&victim, "limits/victim", &wishes[i % 4], &stub);
+        CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+        put_out_and_forget(&other, "limits/victim", i % 4 < 2 ? 0 : stub.fence);
+        if (way == HF__REQUEST_NONE)
+            CHECK(mate_hears(&victim, &stub, HF__REPLY_GONE, &reply));
+        else
+            reply = mate_tell(&victim, way, &stub);
+        CHECK_EQUAL(reply.kind, HF__REPLY_GONE);
+        CHECK(!reply.released);
+        if (reply.cause[0] != '\0') /* else it ended so early that it was told before */
+            CHECK(strcmp(reply.cause, i % 4 < 2 ? "expired" : "broken") == 0);
+        CHECK_EQUAL(victim.conn->rescued, 0);
+        mate_close(&victim);
+        CHECK_EQUAL(mate_remains(&other).nodes, mate_inside(&other)->spare_count);
+        mate_close(&other);
+        world_end(&world);
+    }
 }
 
 #endif

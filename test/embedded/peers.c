@@ -363,6 +363,45 @@ TEST(peers, standing_by_for_the_dead_is_refused)
     world_unshare(scene, sizeof(*scene));
 }
 
+/* Somebody is inside the guard for so long that we give up looking. What we were told is not
+ * forgotten over it: whom to watch, now that the one ahead has left. */
+TEST(peers, a_look_that_failed_is_made_again)
+{
+    struct scene *scene = world_share(sizeof(*scene));
+    struct world world;
+    struct mate slow;
+    struct mate leaving;
+    struct mate mate;
+    const struct hf__stake *stake;
+    struct stub left;
+    struct stub waiting;
+    pid_t child;
+
+    world_make(&world);
+    child = world_fork(&world, hold, scene);
+    CHECK(world_wait_step(&scene->step, 1));
+    CHECK_EQUAL(mate_open(&slow, &world, "slow"), HF_OK);
+    CHECK_EQUAL(mate_open(&leaving, &world, "leaving"), HF_OK);
+    CHECK_EQUAL(mate_open(&mate, &world, "test"), HF_OK);
+    CHECK_EQUAL(mate_claim(&leaving, "a", NULL, &left).kind, HF__REPLY_QUEUED);
+    CHECK_EQUAL(mate_claim(&mate, "a", NULL, &waiting).kind, HF__REPLY_QUEUED);
+    CHECK(mate_release(&leaving, &left).released);
+    stake = hf__stakes_find(&mate_inside(&mate)->stakes, waiting.token);
+    CHECK_EQUAL(hf__guard_take(mate_inside(&slow), stake->lock % HF__LOCK_GUARDS), HF_OK);
+    mate_drain(&mate); /* two seconds */
+    CHECK_EQUAL(mate.dead, 0);
+    CHECK(strstr(mate.conn->error, "inside guard") != NULL);
+    CHECK_EQUAL(hf__guard_give(mate_inside(&slow)), HF_OK);
+    end(child);
+    CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
+    CHECK_EQUAL(mate.conn->rescued, 0);
+    mate_close(&mate);
+    mate_close(&leaving);
+    mate_close(&slow);
+    world_end(&world);
+    world_unshare(scene, sizeof(*scene));
+}
+
 /* --- pid namespaces --- */
 
 static int hold_elsewhere(struct world *world, void *context)
@@ -469,27 +508,112 @@ TEST(peers, a_waiter_in_another_pid_namespace_notices)
 
 #ifdef HF__EMBEDDED_HOOKS
 
-/* As on Linux before 5.3. */
-TEST(peers, without_pidfds_deaths_are_found_by_looking)
+/* Holds; and a fork of it, which is no stand-by, keeps open what it inherited. */
+static int hold_with_fork(struct world *world, void *context)
+{
+    struct scene *scene = context;
+    struct mate mate;
+    struct stub stub;
+
+    if (mate_open(&mate, world, "child") < 0 ||
+        mate_claim(&mate, "a", NULL, &stub).kind != HF__REPLY_GRANTED)
+        return 1;
+    if (fork() == 0) {
+        world_step(&scene->step, 1);
+        (void)world_wait_step(&scene->go, 1);
+        world_step(&scene->step, 2);
+        _exit(0);
+    }
+    while (true)
+        mate_sleep(&mate, 1000);
+}
+
+/* As on Linux before 5.3, or in another pid namespace. What hangs up is heard at once; what does
+ * not is found by looking. */
+TEST(peers, without_pidfds_the_sign_of_life_hangs_up)
+{
+    hooks_set_without_pidfd(true);
+    for (int forked = 0; forked < 2; forked++) {
+        struct scene *scene = world_share(sizeof(*scene));
+        struct world world;
+        struct mate mate;
+        struct stub waiting;
+        struct pollfd heard = { .events = POLLIN };
+        pid_t child;
+
+        world_make(&world);
+        child = world_fork(&world, forked ? hold_with_fork : hold, scene);
+        CHECK(world_wait_step(&scene->step, 1));
+        CHECK_EQUAL(mate_open(&mate, &world, "test"), HF_OK);
+        CHECK_EQUAL(mate_claim(&mate, "a", NULL, &waiting).kind, HF__REPLY_QUEUED);
+        CHECK(mate_inside(&mate)->peers[0].death_fd >= 0);
+        CHECK(mate_inside(&mate)->peers[0].polled);
+        heard.fd = mate_inside(&mate)->epoll_fd;
+        CHECK_EQUAL(poll(&heard, 1, 0), 0);
+        end(child);
+        CHECK_EQUAL(poll(&heard, 1, forked ? 0 : WORLD_PATIENCE_MS), !forked);
+        CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
+        CHECK_EQUAL(mate.conn->rescued, 0);
+        mate_close(&mate);
+        world_step(&scene->go, 1);
+        CHECK(!forked || world_wait_step(&scene->step, 2));
+        world_end(&world);
+        world_unshare(scene, sizeof(*scene));
+    }
+    hooks_set_without_pidfd(false);
+}
+
+/* A fork that listened to its parent's sign of life before it stood by for it. */
+static int listen_and_stand_by(struct world *world, struct mate *parent, struct scene *scene)
+{
+    struct mate mate;
+    struct stub stub;
+    char error[HF__ERROR_BYTES] = "";
+
+    hooks_set_without_pidfd(true);
+    if (mate_open(&mate, world, "fork") < 0 ||
+        mate_claim(&mate, "a", NULL, &stub).kind != HF__REPLY_QUEUED ||
+        mate_inside(&mate)->peers[0].death_fd < 0)
+        return 1;
+    if (parent->conn->engine->stand_by(parent->conn, error) < 0)
+        return 2;
+    mate_close(&mate);
+    world_step(&scene->step, 1);
+    return world_wait_step(&scene->go, 1) ? 0 : 3;
+}
+
+static int hold_until_forked(struct world *world, void *context)
+{
+    struct mate mate;
+    struct stub stub;
+
+    if (mate_open(&mate, world, "child") < 0 ||
+        mate_claim(&mate, "a", NULL, &stub).kind != HF__REPLY_GRANTED)
+        return 1;
+    if (fork() == 0)
+        _exit(listen_and_stand_by(world, &mate, context));
+    while (true)
+        pause();
+}
+
+TEST(peers, who_listened_before_he_stood_by_stands_by)
 {
     struct scene *scene = world_share(sizeof(*scene));
     struct world world;
     struct mate mate;
+    struct stub tried;
     struct stub waiting;
     pid_t child;
 
     world_make(&world);
-    child = world_fork(&world, hold, scene);
+    child = world_fork(&world, hold_until_forked, scene);
     CHECK(world_wait_step(&scene->step, 1));
-    hooks_set_without_pidfd(true);
-    CHECK_EQUAL(mate_open(&mate, &world, "test"), HF_OK);
-    CHECK_EQUAL(mate_claim(&mate, "a", NULL, &waiting).kind, HF__REPLY_QUEUED);
-    CHECK_EQUAL(mate_inside(&mate)->peers[0].pid_fd, -1);
-    CHECK(mate_inside(&mate)->peers[0].polled);
     end(child);
+    CHECK_EQUAL(mate_open(&mate, &world, "test"), HF_OK);
+    CHECK_EQUAL(mate_claim(&mate, "a", &once_wish, &tried).kind, HF__REPLY_REFUSED);
+    CHECK_EQUAL(mate_claim(&mate, "a", NULL, &waiting).kind, HF__REPLY_QUEUED);
+    world_step(&scene->go, 1);
     CHECK(mate_hears(&mate, &waiting, HF__REPLY_GRANTED, NULL));
-    CHECK_EQUAL(mate.conn->rescued, 0);
-    hooks_set_without_pidfd(false);
     mate_close(&mate);
     world_end(&world);
     world_unshare(scene, sizeof(*scene));

@@ -132,6 +132,7 @@ void client_start(struct world *world, int index)
     client->step_at_ns = HF__NEVER;
     client->paused_until = 0;
     client->stale_ns = 0;
+    client->seen_ns = client_now(client);
     client->acquired = client->busy = client->timed_out = client->handed_on = 0;
     memset(client->fence_seen, 0, sizeof(client->fence_seen));
     client->env = (struct hf__env){
@@ -324,6 +325,7 @@ void client_step(struct client *client)
     assert(client_runs(client));
 
     client->stale_ns = 0;
+    client->seen_ns = now_ns;
     hf__core_step(client->core, now_ns);
     look(client);
     if (world_chance(world, 60) || client->state == CLIENT_CLOSING) {

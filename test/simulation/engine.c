@@ -210,6 +210,8 @@ static int submit(struct hf__conn *base, const struct hf__request *request)
 
     if (fault_on(world, FAULT_REFUSED_SUBMIT) && world_chance(world, 20))
         return refuse(conn);
+    if (request->prompt)
+        return store_prompt(world, &question, request->prompt);
 
     world->tally->requests++;
     witness_question(conn->client, &question);
@@ -408,7 +410,9 @@ static const struct hf__recipe recipes[] = {
     [KIND_KERNEL] = { .name = "kernel",
                       .pattern = HF__PATTERN_QUEUE,
                       .promises = PROMISES_QUEUE | HF_PROMISE_CRASH,
-                      .keeper_listens = true },
+                      .keeper_listens = true,
+                      .local_tokens = true,
+                      .at_hand = true },
     [KIND_QUEUE] = { .name = "queue",
                      .pattern = HF__PATTERN_QUEUE,
                      .promises = PROMISES_QUEUE | HF_PROMISE_DURABLE,

@@ -371,7 +371,7 @@ static bool is_allowed(struct client *client, const struct user *user,
         return true;
     case HF_EBUSY:
         world_point(world, POINT_BUSY);
-        return attempt->wait_ms == 0 && busy;
+        return attempt->wait_ms == 0 && (busy || judge_busy_at_home(client, user));
     case HF_ETIMEDOUT:
         world_point(world, POINT_TIMED_OUT);
         return attempt->wait_ms > 0 && waited_ns >= (uint64_t)attempt->wait_ms * MS && busy;
@@ -384,6 +384,7 @@ static bool is_allowed(struct client *client, const struct user *user,
         return true;
     case HF_EINTEGRITY:
         world_point(world, POINT_INTEGRITY);
+        world->grants_in_phase++; /* of a store that went back nobody can get more than that */
         return drew(world, FAULT_STORE_AMNESIA) && world->plan.forgets_fences;
     case HF_ENOMEM:
         world_point(world, POINT_NO_MEMORY);
@@ -433,6 +434,8 @@ void judge_release(struct client *client, struct user *user, int status)
     struct record *record = record_get(world, user->token);
     /* It may have died with its connection before the release got through. */
     bool cut_off = world->plan.kind == KIND_CONNECTION && !calm_since(world, user->granted_ns);
+    /* ... or validity ended before the store could be told: then nobody can say whose it was. */
+    bool too_late = client_now(client) >= user->valid_until_ns;
 
     world_mix(world, (uint64_t)(int64_t)status);
     if (status == HF_EUNKNOWN) {
@@ -453,7 +456,8 @@ void judge_release(struct client *client, struct user *user, int status)
         world_point(world, POINT_LOST_AT_RELEASE);
     if (user->lost_cause && strcmp(user->lost_cause, HF__CAUSE_CLOSED) == 0)
         world_point(world, POINT_LOST_CLOSED);
-    if (status == HF_ELOST && user->valid_before && !taken_away(world, record) && !cut_off)
+    if (status == HF_ELOST && user->valid_before && !taken_away(world, record) && !cut_off &&
+        !too_late)
         judge_violation(world, user->name, "client %d: release says LOST, and nothing was",
                         client->index);
     if (status != HF_OK && status != HF_ELOST)

@@ -92,13 +92,18 @@ static bool gets_lost(struct world *world, const struct session *session,
     return false;
 }
 
+static bool is_appointment(const struct world *world, const struct letter *letter)
+{
+    return is_news(letter) && letter->reply.kind == HF__REPLY_GRANTED && !is_stream(world);
+}
+
 static uint64_t draw_delay(struct world *world, const struct session *session,
                            const struct letter *letter)
 {
     uint64_t latency_ns = world->plan.latency_ns;
     uint64_t delay_ns = world_between(world, latency_ns / 2, latency_ns);
     /* Appointments come late more often: they are what may lapse on the way. */
-    bool news = is_news(letter) && letter->reply.kind == HF__REPLY_GRANTED;
+    bool news = is_appointment(world, letter);
 
     if (fault_on(world, FAULT_DELAY) && world_chance(world, news ? 40 : 15)) {
         bool is_long = world_chance(world, news ? 80 : 20);
@@ -113,6 +118,20 @@ static uint64_t draw_delay(struct world *world, const struct session *session,
     return delay_ns;
 }
 
+/* An appointment that lapses while its waiter is stopped, and comes when that has asked again and
+ * stands in line again: whoever believes it holds what another does. */
+static uint64_t outlast_pause(struct world *world, const struct session *session,
+                              const struct letter *letter)
+{
+    uint64_t paused_ns = world->clients[session->client].paused_until;
+
+    if (!is_appointment(world, letter) || paused_ns <= world->now_ns ||
+        !(world->plan.faults & 1u << FAULT_DELAY) || !world_chance(world, 80))
+        return 0;
+    fault_count(world, FAULT_DELAY);
+    return paused_ns - world->now_ns + world_between(world, 2 * MS, 300 * MS);
+}
+
 static void post(struct world *world, struct letter *letter, uint64_t at_ns)
 {
     calendar_add(world, (struct event){ .at_ns = at_ns, .kind = EVENT_LETTER, .letter = letter });
@@ -122,7 +141,8 @@ static void send(struct world *world, struct letter *letter, bool to_store)
 {
     struct session *session = find(world, letter->serial);
     uint64_t *ordered_ns = to_store ? &session->ordered_up_ns : &session->ordered_down_ns;
-    uint64_t at_ns = world->now_ns + draw_delay(world, session, letter);
+    uint64_t at_ns =
+        world->now_ns + draw_delay(world, session, letter) + outlast_pause(world, session, letter);
 
     if (gets_lost(world, session, letter)) {
         TRACE(world, -1, "lost on the way: letter %d of session %llu", (int)letter->kind,
@@ -132,9 +152,11 @@ static void send(struct world *world, struct letter *letter, bool to_store)
         network_drop(world, letter);
         return;
     }
-    if (at_ns < *ordered_ns)
-        at_ns = *ordered_ns;
-    *ordered_ns = at_ns;
+    if (!is_appointment(world, letter)) { /* which comes by a channel of its own */
+        if (at_ns < *ordered_ns)
+            at_ns = *ordered_ns;
+        *ordered_ns = at_ns;
+    }
     post(world, letter, at_ns);
 }
 

@@ -77,6 +77,9 @@ static const char *const points[] = {
     [POINT_EVENT_REPLACED] = "an event replaced an earlier one",
     [POINT_EVENT_RELEASED] = "a release announced by an event",
     [POINT_ABANDONED] = "a grant that nobody fetched was given back",
+    [POINT_TAKEN_BRIEFLY] = "taken within the call",
+    [POINT_GIVEN_BRIEFLY] = "given back within the call",
+    [POINT_FETCHED] = "answered without a step",
 };
 
 static_assert(sizeof(faults) / sizeof(*faults) == FAULTS, "every fault has a name");

@@ -125,8 +125,11 @@ enum point {
     POINT_EVENT_REPLACED,
     POINT_EVENT_RELEASED,
     POINT_ABANDONED,
+    POINT_TAKEN_BRIEFLY,
+    POINT_GIVEN_BRIEFLY,
+    POINT_FETCHED,
 };
-#define POINTS 52
+#define POINTS 55
 
 struct tally {
     uint64_t seeds;
@@ -336,9 +339,10 @@ struct user {
     bool lost_told;       /* the event was fetched */
     int pending_event;    /* kind of the one that waits to be fetched; 0: none */
     bool valid_before;    /* when the release was asked for */
-    bool granted_told;    /* the event GRANTED was fetched */
-    bool seen_over;       /* was not valid by the clock */
-    bool lost;            /* was seen to be lost: for good */
+    uint64_t valid_until_ns;
+    bool granted_told; /* the event GRANTED was fetched */
+    bool seen_over;    /* was not valid by the clock */
+    bool lost;         /* was seen to be lost: for good */
     uint64_t lease_ns;
     uint64_t fence;
     uint64_t granted_ns;
@@ -379,6 +383,7 @@ struct client {
     uint64_t step_at_ns;   /* true time; HF__NEVER: none is planned */
     uint64_t paused_until; /* true time; 0: runs */
     uint64_t stale_ns;     /* 0, or the clock as read before the pause */
+    uint64_t seen_ns;      /* its clock as it was read last */
     uint64_t close_by_ns;
     uint64_t serials[HF__LANES][STORES_MAX]; /* of its sessions; 0: none */
     uint64_t fence_seen[NAMES_MAX];
@@ -513,6 +518,8 @@ void witness_reply(struct client *client, const struct hf__reply *reply);
 void store_start(struct world *world, size_t index);
 /* False: it was refused unread. */
 bool store_answer(struct world *world, struct store *store, const struct question *question);
+/* Within the call: 1 if it was done, with the fence; 0: nothing has happened. */
+int store_prompt(struct world *world, const struct question *question, uint64_t *out_fence);
 void store_settle(struct world *world, struct store *store, int name, const struct entry *asker);
 void store_forget(struct world *world, struct store *store, bool fences_too);
 void store_bury(struct world *world, struct store *store, int client);

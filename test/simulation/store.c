@@ -508,9 +508,13 @@ static void release(struct world *world, struct store *store, const struct quest
 {
     struct shelf *shelf = &store->shelves[question->name];
     struct entry *entry = find(world, shelf, question);
-    bool there = entry != NULL;
+    bool quorum = world->plan.kind == KIND_QUORUM3 || world->plan.kind == KIND_QUORUM5;
+    uint64_t handed_on = engine_recipe(world->plan.kind)->hands_on ? 255 : 0;
+    /* A claim that came late again may stand where the turn was taken away. */
+    bool there = entry && (question->fence == 0 || quorum ||
+                           (entry->owner && entry->fence == (question->fence & ~handed_on)));
 
-    if (there) {
+    if (entry) {
         if (entry->broken)
             world_point(world, POINT_GRACE_KEPT);
         take_out(world, store, question->name, (size_t)(entry - shelf->entries), ENDING_RELEASED);
@@ -654,6 +658,31 @@ bool store_answer(struct world *world, struct store *store, const struct questio
         assert(!"a question that nobody asks of a simulated store");
     }
     return true;
+}
+
+int store_prompt(struct world *world, const struct question *question, uint64_t *out_fence)
+{
+    struct store *store = &world->stores[0];
+    struct shelf *shelf = &store->shelves[question->name];
+    struct entry *entry;
+
+    store_settle(world, store, question->name, NULL);
+    entry = find(world, shelf, question);
+    if (question->ticket.kind == HF__REQUEST_RELEASE) {
+        if (!entry || !entry->owner || entry->broken || world_chance(world, 10))
+            return 0;
+        take_out(world, store, question->name, (size_t)(entry - shelf->entries), ENDING_RELEASED);
+        store_settle(world, store, question->name, NULL);
+        return 1;
+    }
+    assert(question->ticket.kind == HF__REQUEST_CLAIM && !entry);
+    if (shelf->count > 0)
+        return 0;
+    entry = add(world, store, question);
+    assert(entry);
+    own(world, store, question->name, entry);
+    *out_fence = entry->fence;
+    return 1;
 }
 
 /* --- what happens to a store --- */

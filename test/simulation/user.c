@@ -76,6 +76,8 @@ static void draw_terms(struct client *client, struct user *user, struct hf__term
             world_chance(world, 10) ? world_between(world, 20 * MS, world->plan.lease_ns * 2) : 0,
         .purpose = "simulation",
     };
+    if (terms->fixed_lease && world_chance(world, 50)) /* two ends, and the earlier one counts */
+        terms->max_hold_ns = terms->lease_ns + world_between(world, 0, terms->lease_ns / 2);
     user->owner_kind = (int)world_between(world, HF_OWNER_NONE, HF_OWNER_NAMED);
     terms->owner.kind = user->owner_kind;
     terms->owner.thread = (uint64_t)user->index + 1;
@@ -120,6 +122,90 @@ static void begin_attempt(struct client *client, struct user *user, struct hf__t
     terms->user = (void *)(uintptr_t)(user->attempt + 1);
 }
 
+static uint64_t draw_hold(struct world *world)
+{
+    if (is_hurried(world))
+        return world_between(world, 0, 2 * MS);
+    if (world_chance(world, 15))
+        return world_between(world, 0, MS);
+    if (world_chance(world, 10))
+        return world_between(world, 0, world->plan.lease_ns * 3);
+    return world_between(world, 0, world->plan.hold_ns);
+}
+
+static void take_grant(struct client *client, struct user *user, struct hf_grant *grant)
+{
+    struct world *world = client->world;
+    const struct hf__hold *hold = grant->hold;
+
+    user->grants[0] = grant;
+    user->grant_count = 1;
+    user->fence = hold->fence;
+    user->granted_ns = world->now_ns;
+    user->max_until_ns = user->max_hold ? client_now(client) + user->max_hold_ns : HF__NEVER;
+    user->fixed_until_ns = user->fixed_lease ? client_now(client) + user->lease_ns : HF__NEVER;
+    user->downgrading = user->lowered_perhaps = false;
+    user->lost = user->seen_over = false;
+    user->state = USER_HOLDING;
+    memset(user->token, 0, HF__TOKEN_BYTES);
+    if (hold->turn) /* else it is lost already */
+        memcpy(user->token, hold->turn->token, HF__TOKEN_BYTES);
+    user->broken = record_get(world, user->token)->endings[0] == ENDING_BROKEN;
+    judge_grant(client, user, &world->attempts[user->attempt]);
+}
+
+/* Where the store is at hand, most want no more than the lock. */
+static void simplify(const struct client *client, struct user *user, struct hf__terms *terms)
+{
+    if (!client->core->recipe->at_hand || !world_chance(client->world, 50))
+        return;
+    user->mode = terms->mode = HF_EXCLUSIVE;
+    user->owner_kind = terms->owner.kind = HF_OWNER_NONE;
+    user->fixed_lease = terms->fixed_lease = false;
+    user->max_hold = false;
+    user->max_hold_ns = terms->max_hold_ns = 0;
+    terms->grace_ns = 0;
+    terms->purpose = NULL;
+}
+
+/* What a blocking acquire tries first, where the store is at hand. Nothing is left to be done in a
+ * step. */
+static bool take_briefly(struct client *client, struct user *user, const struct hf__terms *terms)
+{
+    struct world *world = client->world;
+    struct hf_grant *grant;
+
+    if (!terms->blocking || !client->core->recipe->at_hand)
+        return false;
+    grant = hf__brief_take(client->core, names[user->name], terms, NULL, client->seen_ns);
+    if (!grant)
+        return false;
+    world_point(world, POINT_TAKEN_BRIEFLY);
+    judge_answer(client, user, &world->attempts[user->attempt], HF_OK);
+    take_grant(client, user, grant);
+    user_plan(client, user, draw_hold(world));
+    judge_exclusion(world);
+    return true;
+}
+
+/* What a blocking caller does first: it may have its answer without a step, which is then owed only
+ * if there are timers to watch or events to tell. */
+static void fetch(struct client *client, struct user *user)
+{
+    const struct hf__core *core = client->core;
+    bool fetched;
+
+    client->seen_ns = client_now(client);
+    fetched = hf__core_fetch(client->core, &user->claim->answer, client->seen_ns);
+    if (fetched)
+        world_point(client->world, POINT_FETCHED);
+    user_look(client, user);
+    judge_exclusion(client->world);
+    if (!fetched || !hf__list_empty(&core->notes) || core->turn_timers.count > 0 ||
+        core->claim_timers.count > 0)
+        client_wake(client);
+}
+
 static void start_claim(struct client *client, struct user *user)
 {
     struct world *world = client->world;
@@ -130,11 +216,14 @@ static void start_claim(struct client *client, struct user *user)
     draw_terms(client, user, &terms);
     if (is_hurried(world))
         hurry(client, user, &terms);
+    simplify(client, user, &terms);
     begin_attempt(client, user, &terms);
     TRACE(world, user->name, "client %d user %d claims it%s, waits %lld ms, lease %llu ms%s%s",
           client->index, user->index, terms.mode == HF_SHARED ? " shared" : "",
           (long long)terms.wait_ms, (unsigned long long)(terms.lease_ns / MS),
           terms.fixed_lease ? ", fixed" : "", terms.max_hold_ns ? ", maximal hold" : "");
+    if (take_briefly(client, user, &terms))
+        return;
     user->state = USER_WAITING;
     status =
         hf__claim_start(client->core, names[user->name], &terms, client_now(client), &user->claim);
@@ -145,7 +234,9 @@ static void start_claim(struct client *client, struct user *user)
     }
     if (terms.wait_ms != 0 && world_chance(world, 12))
         user_plan(client, user, world_between(world, 0, world->plan.lease_ns));
-    if (world_chance(world, 70))
+    if (terms.blocking && world_chance(world, 40))
+        fetch(client, user);
+    else if (world_chance(world, 70))
         client_step(client);
     else
         client_wake(client);
@@ -165,39 +256,6 @@ static void cancel(struct client *client, struct user *user)
 }
 
 /* --- having it --- */
-
-static uint64_t draw_hold(struct world *world)
-{
-    if (is_hurried(world))
-        return world_between(world, 0, 2 * MS);
-    if (world_chance(world, 15))
-        return world_between(world, 0, MS);
-    if (world_chance(world, 10))
-        return world_between(world, 0, world->plan.lease_ns * 3);
-    return world_between(world, 0, world->plan.hold_ns);
-}
-
-static void take_grant(struct client *client, struct user *user)
-{
-    struct world *world = client->world;
-    struct hf_grant *grant = HF__TAKE(user->claim->grant);
-    const struct hf__hold *hold = grant->hold;
-
-    user->grants[0] = grant;
-    user->grant_count = 1;
-    user->fence = hold->fence;
-    user->granted_ns = world->now_ns;
-    user->max_until_ns = user->max_hold ? client_now(client) + user->max_hold_ns : HF__NEVER;
-    user->fixed_until_ns = user->fixed_lease ? client_now(client) + user->lease_ns : HF__NEVER;
-    user->downgrading = user->lowered_perhaps = false;
-    user->lost = user->seen_over = false;
-    user->state = USER_HOLDING;
-    memset(user->token, 0, HF__TOKEN_BYTES);
-    if (hold->turn) /* else it is lost already */
-        memcpy(user->token, hold->turn->token, HF__TOKEN_BYTES);
-    user->broken = record_get(world, user->token)->endings[0] == ENDING_BROKEN;
-    judge_grant(client, user, &world->attempts[user->attempt]);
-}
 
 /* For the judge, in case the turn is handed on. */
 static void note_lease(struct client *client, const struct user *user)
@@ -242,7 +300,7 @@ static void look_at_claim(struct client *client, struct user *user)
     if (world->violated)
         return;
     if (status == HF_OK) {
-        take_grant(client, user);
+        take_grant(client, user, HF__TAKE(claim->grant));
         if (world_chance(world, 3)) {
             abandon(client, user);
             return;
@@ -365,6 +423,15 @@ static void look_at_asking(struct client *client, struct user *user)
 
 /* --- giving it back --- */
 
+static void conclude_release(struct client *client, struct user *user, int status)
+{
+    TRACE(client->world, user->name, "client %d user %d: release answers %s", client->index,
+          user->index, hf__error_name(status));
+    judge_release(client, user, status);
+    user->leaver = NULL;
+    rest(client, user);
+}
+
 /* Somebody of this client could have it next, if others had not been waiting. */
 static bool holds_back(struct client *client, const struct user *user)
 {
@@ -389,6 +456,7 @@ static void release_last(struct client *client, struct user *user)
         world_point(world, POINT_HAND_ON_CROWDED);
     note_lease(client, user);
     user->valid_before = hf__hold_valid(grant->hold, now_ns);
+    user->valid_until_ns = atomic_load(&grant->hold->valid_until_ns);
     user->lost_cause = grant->hold->lost_cause;
     user->grant_count = 0;
     user->leaver = grant;
@@ -398,6 +466,14 @@ static void release_last(struct client *client, struct user *user)
     grant->announces = user->announced;
     TRACE(world, user->name, "client %d user %d releases, %s", client->index, user->index,
           user->valid_before ? "valid" : "not valid");
+    if (!user->announced && client->state == CLIENT_UP && world_chance(world, 50) &&
+        hf__brief_give(grant, client->seen_ns)) {
+        world_point(world, POINT_GIVEN_BRIEFLY);
+        user->handed_on = false;
+        hf__hold_free_grant(grant);
+        conclude_release(client, user, HF_OK);
+        return;
+    }
     hf__hold_release(grant, now_ns);
     user->handed_on = grant->answer.status == HF_OK;
 }
@@ -410,6 +486,11 @@ static void release_one(struct client *client, struct user *user)
     bool valid = hf__hold_valid(grant->hold, client_now(client));
 
     user->grants[place] = user->grants[--user->grant_count];
+    if (hf__brief_give(grant, client->seen_ns)) {
+        judge_violation(world, user->name, "client %d user %d: an inner release gives it back",
+                        client->index, user->index);
+        return;
+    }
     hf__hold_release(grant, client_now(client));
     if (grant->answer.status != (valid ? HF_OK : HF_ELOST))
         judge_violation(world, user->name, "client %d user %d: an inner release answers %s",
@@ -422,15 +503,6 @@ static void leave(struct client *client, struct user *user)
     while (user->grant_count > 1)
         release_one(client, user);
     release_last(client, user);
-}
-
-static void conclude_release(struct client *client, struct user *user, int status)
-{
-    TRACE(client->world, user->name, "client %d user %d: release answers %s", client->index,
-          user->index, hf__error_name(status));
-    judge_release(client, user, status);
-    user->leaver = NULL;
-    rest(client, user);
 }
 
 static void look_at_release(struct client *client, struct user *user)
@@ -586,7 +658,8 @@ void user_look(struct client *client, struct user *user)
     }
     if (user->state == USER_HOLDING && client->state == CLIENT_CLOSING) {
         leave(client, user);
-        look_at_release(client, user);
+        if (user->state == USER_LEAVING)
+            look_at_release(client, user);
     }
 }
 

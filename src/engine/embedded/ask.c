@@ -255,6 +255,7 @@ static int join(struct hf__line *line, struct hf__stake *stake, const struct hf_
     int status;
 
     hf__table_store(&cell->since_ns, request->ticket.sent_ns);
+    hf__table_store(&cell->seen_fence, 0); /* of another lock, which may well be at the same */
     hf__table_store(&cell->watching, HF__OWNER_NONE);
     hf__table_store(&cell->breaker, HF__OWNER_NONE);
     status = hf__line_append(line, &node);

@@ -33,10 +33,10 @@ struct hf__embedded;
 struct hf__peer {
     uint32_t owner; /* HF__OWNER_NONE: unused */
     int bell_fd;    /* -1: not yet rung       */
-    int pid_fd;     /* -1: none               */
+    int death_fd;   /* what tells of its death: a pidfd, or its sign of life; -1: none */
     int64_t pid;
     uint32_t needed; /* stakes that watch it */
-    bool polled;     /* no pidfd: look at it every HF__POLL_NS       */
+    bool polled;     /* no pidfd: look at it every HF__POLL_NS too   */
     bool suspected;  /* by the safety net: dead, and no word of it   */
     uint64_t used;   /* when last, in calls                          */
 };
@@ -272,6 +272,9 @@ bool hf__session_is_ours(const struct hf__embedded *conn, uint32_t owner);
 struct hf__session_cell *hf__session_cell(const struct hf__embedded *conn, uint32_t owner);
 int hf__session_name(const struct hf__embedded *conn, uint32_t owner, const char *suffix,
                      char out_name[64]);
+/* Its sign of life, to hear it hang up; < 0: it cannot be had, as that of a session of our own
+ * process, whose proof of life would be gone when it is closed. */
+int hf__session_open_life(struct hf__embedded *conn, uint32_t owner);
 int hf__session_stand_by(const struct hf__embedded *conn, char error[HF__ERROR_BYTES]);
 /* Is this the name of a session's file, and of which session? */
 bool hf__session_parse(const char *name, uint32_t *out_owner);
@@ -443,10 +446,15 @@ int hf__watch_start(struct hf__embedded *conn, struct hf__stake *stake);
 void hf__watch_stop(struct hf__embedded *conn, struct hf__stake *stake);
 /* Lets the line settle, and sees to it that somebody living is watched. `death`: somebody died. */
 int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death);
+/* It could not be looked at: once more, soon. */
+void hf__watch_again(struct hf__embedded *conn, struct hf__stake *stake);
 /* Takes the dead one out of the line, and everybody who does not know of his grant is rung. */
 int hf__watch_mend(struct hf__embedded *conn, uint32_t lock, uint32_t dead);
 /* 1: it stands, holding or waiting; 0: it is gone or broken (and forgotten, if nothing is left). */
 int hf__watch_refresh(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause);
+/* Its lock is HF__LINE_STALE: how did it end? HF_EINTEGRITY if it did not. */
+int hf__watch_ended(struct hf__embedded *conn, const struct hf__stake *stake,
+                    struct hf__node *out_node);
 bool hf__watch_crowded(const struct hf__embedded *conn, const struct hf__stake *stake);
 
 /* --- news.c: what has happened since we last looked? --- */

@@ -56,7 +56,7 @@ static void reset(struct hf__embedded *conn)
     hf__list_init(&conn->leaving);
     hf__list_init(&conn->stakes.idle);
     for (uint32_t i = 0; i < HF__PEERS_MAX; i++)
-        conn->peers[i] = (struct hf__peer){ .bell_fd = -1, .pid_fd = -1 };
+        conn->peers[i] = (struct hf__peer){ .bell_fd = -1, .death_fd = -1 };
 }
 
 static int check_options(struct hf__embedded *conn, const struct hf__url *url)
@@ -114,11 +114,19 @@ static int enter(struct hf__embedded *conn, const char *purpose)
 /* All slots but the last are taken, perhaps by the dead: sweep, and come in by the front door. */
 static int enter_again(struct hf__embedded *conn, const char *purpose)
 {
+    int status;
+
     if (HF__OWNER_SLOT(conn->owner) != JANITOR_SLOT)
         return HF_OK;
     hf__session_leave(conn);
     hf__session_close(conn);
-    return enter(conn, purpose);
+    status = enter(conn, purpose);
+    if (status < 0 || HF__OWNER_SLOT(conn->owner) != JANITOR_SLOT)
+        return status;
+    /* All others live. Nobody may stay here, or the next one could not sweep. */
+    hf__session_leave(conn);
+    hf__session_close(conn);
+    return hf__table_grow_sessions(conn, HF__SESSIONS_MAX + 1);
 }
 
 static void let_go(struct hf__embedded *conn)

@@ -132,6 +132,19 @@ static int depart(struct hf__line *line, struct hf__stake *stake, const char **o
     return got < 0 ? got : 1;
 }
 
+/* Put out by others, and the name is collected already. 0: so it was not there. */
+static int drop_ended(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause)
+{
+    struct hf__node node = { .broken = true }; /* fast until then: nothing else ends that */
+    int status = stake->node ? hf__watch_ended(conn, stake, &node) : HF_OK;
+
+    if (status < 0)
+        return status;
+    *out_cause = hf__keep_cause(&node);
+    hf__keep_drop(conn, stake);
+    return 0;
+}
+
 int hf__keep_leave(struct hf__embedded *conn, struct hf__stake *stake, const char **out_cause)
 {
     struct hf__line line;
@@ -139,8 +152,10 @@ int hf__keep_leave(struct hf__embedded *conn, struct hf__stake *stake, const cha
     int found;
     int status = hf__line_enter(conn, stake->lock, &line);
 
-    if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+    if (status == HF__LINE_STALE)
+        return drop_ended(conn, stake, out_cause);
+    if (status < 0)
+        return status;
     found = depart(&line, stake, &cause);
     if (found > 0)
         status = hf__line_settle(&line, conn->now_ns);
@@ -193,23 +208,6 @@ int hf__keep_release(struct hf__embedded *conn, const struct hf__request *reques
 
 /* --- where do I stand? --- */
 
-static int answer_where(struct hf__embedded *conn, struct hf__stake *stake,
-                        const struct hf__ticket *ticket)
-{
-    struct hf__line line;
-    int status;
-
-    if (!stake->waiting) {
-        hf__keep_answer_granted(conn, stake, ticket, hf__watch_crowded(conn, stake));
-        return HF_OK;
-    }
-    status = hf__line_enter(conn, stake->lock, &line);
-    if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
-    hf__keep_answer_queued(&line, stake, ticket);
-    return hf__line_leave(&line);
-}
-
 /* 1: it stands, holding or waiting; 0: it is gone, and that has been answered. */
 static int look_again(struct hf__embedded *conn, struct hf__stake *stake,
                       const struct hf__ticket *ticket)
@@ -221,6 +219,27 @@ static int look_again(struct hf__embedded *conn, struct hf__stake *stake,
         return status;
     hf__keep_answer_gone(conn, ticket, false, cause);
     return 0;
+}
+
+static int answer_where(struct hf__embedded *conn, struct hf__stake *stake,
+                        const struct hf__ticket *ticket)
+{
+    struct hf__line line;
+    int status;
+
+    if (!stake->waiting) {
+        hf__keep_answer_granted(conn, stake, ticket, hf__watch_crowded(conn, stake));
+        return HF_OK;
+    }
+    status = hf__line_enter(conn, stake->lock, &line);
+    if (status == HF__LINE_STALE) { /* let in and put out, just now */
+        status = look_again(conn, stake, ticket);
+        return status > 0 ? hf__table_damaged(conn, "a lock") : status;
+    }
+    if (status < 0)
+        return status;
+    hf__keep_answer_queued(&line, stake, ticket);
+    return hf__line_leave(&line);
 }
 
 int hf__keep_inspect(struct hf__embedded *conn, const struct hf__request *request)
@@ -250,7 +269,7 @@ static int change_end(struct hf__embedded *conn, struct hf__stake *stake,
     int status = hf__line_enter(conn, stake->lock, &line);
 
     if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        return status < 0 ? status : HF_OK; /* ended by others, which the inspection will tell */
     status = hf__line_member(&line, stake->node, &node);
     if (status < 0)
         return hf__line_fail(&line, status);
@@ -330,7 +349,7 @@ int hf__keep_downgrade(struct hf__embedded *conn, const struct hf__request *requ
     status = hf__line_enter(conn, stake->lock, &line);
     if (status != HF_OK) {
         hf__node_give(conn, spare);
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        return status < 0 ? status : hf__keep_inspect(conn, request); /* ended by others */
     }
     seated = lower(&line, stake, spare, &node);
     status = seated < 0 ? hf__line_fail(&line, seated) : hf__line_leave(&line);

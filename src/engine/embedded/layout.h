@@ -27,18 +27,21 @@
 #define HF__SHORT_NAMES_STEP 4096u
 #define HF__LONG_NAMES_MAX   32768u
 #define HF__LONG_NAMES_STEP  64u
+#define HF__NODES_MAX        262144u
 #define HF__NODES_STEP       1024u
+#define HF__SESSIONS_MAX     4096u
+#define HF__SESSIONS_STEP    64u
 #else /* so small that a test fills and grows it in no time */
 #define HF__SHORT_NAMES_MAX  512u
 #define HF__SHORT_NAMES_STEP 64u
 #define HF__LONG_NAMES_MAX   64u
 #define HF__LONG_NAMES_STEP  16u
+#define HF__NODES_MAX        2048u
 #define HF__NODES_STEP       16u
+#define HF__SESSIONS_MAX     128u
+#define HF__SESSIONS_STEP    16u
 #endif
-#define HF__SESSIONS_MAX     4096u
-#define HF__SESSIONS_STEP    64u
 #define HF__LOCKS_MAX        (HF__SHORT_NAMES_MAX + HF__LONG_NAMES_MAX)
-#define HF__NODES_MAX        262144u
 #define HF__BUCKETS          131072u
 #define HF__LOCK_GUARDS      64u
 #define HF__TABLE_GUARD      HF__LOCK_GUARDS /* the one for index, names and rooms */

@@ -316,6 +316,13 @@ int hf__line_append(struct hf__line *line, struct hf__node *node)
     return HF_OK;
 }
 
+/* It holds, and has not heard of it: whoever let it in died before he could tell. */
+static bool is_unaware(const struct hf__embedded *conn, const struct hf__node *node)
+{
+    return node->state == HF__NODE_HOLDING &&
+           hf__table_load(&hf__table_node(&conn->table, node->index)->seen_fence) != node->fence;
+}
+
 int hf__line_remove(struct hf__line *line, struct hf__node *node, enum hf__node_state state)
 {
     struct hf__embedded *conn = line->conn;
@@ -343,7 +350,9 @@ int hf__line_remove(struct hf__line *line, struct hf__node *node, enum hf__node_
             return hf__table_damaged(conn, "a line");
         other.previous = node->previous;
         hf__node_link(conn, &other);
-        if (other.state == HF__NODE_WAITING || hf__line_crowded(line))
+        if (is_unaware(conn, &other))
+            hf__line_ring(line, &other, true); /* it counted on us to tell it */
+        else if (other.state == HF__NODE_WAITING || hf__line_crowded(line))
             hf__line_ring(line, &other, false); /* somebody else is ahead of it now */
     } else {
         line->last = node->previous;

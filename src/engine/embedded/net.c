@@ -52,30 +52,34 @@ static bool is_dead(struct hf__embedded *conn, uint32_t owner, struct memory *me
     return false;
 }
 
-/* Is there something about it that we have not been told? */
-static bool is_suspect(struct hf__embedded *conn, const struct hf__stake *stake,
-                       struct memory *memory)
+/* Is there something about it that we have not been told? What; NULL: no. */
+static const char *find_suspicion(struct hf__embedded *conn, const struct hf__stake *stake,
+                                  struct memory *memory)
 {
     struct hf__node node;
 
     if (!hf__node_peek(conn, stake->node, &node))
-        return true;
-    if (stake->waiting ? node.state != HF__NODE_WAITING
-                       : node.state != HF__NODE_HOLDING || (node.broken && !stake->cause))
-        return true;
+        return "its place is being changed for ever";
+    if (stake->waiting && node.state != HF__NODE_WAITING)
+        return "it was let in";
+    if (!stake->waiting && (node.state != HF__NODE_HOLDING || (node.broken && !stake->cause)))
+        return "it was put out";
     /* Those who are polled are looked at more often anyway. */
     if (stake->watch && !stake->watch->polled && is_dead(conn, stake->watched, memory))
-        return true;
-    return stake->waiting && is_dead(conn, first_owner(conn, stake->lock), memory);
+        return "the one ahead is dead";
+    if (stake->waiting && is_dead(conn, first_owner(conn, stake->lock), memory))
+        return "the first one is dead";
+    return NULL;
 }
 
-static int rescue(struct hf__embedded *conn, struct hf__stake *stake)
+static int rescue(struct hf__embedded *conn, struct hf__stake *stake, const char *suspicion)
 {
     uint32_t first = first_owner(conn, stake->lock);
     int status = HF_OK;
 
     conn->base.rescued++;
-    hf__trace(conn->base.env, "embedded: rescued lock %u, node %u", stake->lock, stake->node);
+    hf__trace(conn->base.env, "embedded: rescued lock %u, node %u (watches %x, first %x): %s",
+              stake->lock, stake->node, stake->watched, first, suspicion);
     if (first != HF__OWNER_NONE && first != conn->owner && hf__session_dead(conn, first, NULL) > 0)
         status = hf__watch_mend(conn, stake->lock, first);
     if (status == HF_OK)
@@ -92,16 +96,16 @@ static int look_in(struct hf__embedded *conn, struct hf__list *list, bool *out_s
     HF__LIST_FOR(place, list)
     {
         struct hf__stake *stake = HF__LIST_ENTRY(place, struct hf__stake, place);
-        bool suspect = is_suspect(conn, stake, &memory);
+        const char *suspicion = find_suspicion(conn, stake, &memory);
         int status;
 
-        if (!suspect || !stake->suspected) {
-            stake->suspected = suspect;
-            *out_suspicion = *out_suspicion || suspect;
+        if (!suspicion || !stake->suspected) {
+            stake->suspected = suspicion != NULL;
+            *out_suspicion = *out_suspicion || suspicion;
             continue;
         }
         stake->suspected = false;
-        status = rescue(conn, stake);
+        status = rescue(conn, stake, suspicion);
         if (status < 0)
             return status;
     }

@@ -7,7 +7,7 @@
  * one ahead; a look at peers that cannot be watched; the safety net (net.c).
  *
  * What can go wrong: a process has ended, and yet its sign of life is there: it is looked at again
- * soon. A line cannot be looked at now: so is its peer. */
+ * soon. A line cannot be looked at now (somebody is stopped inside its guard): so is its claim. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -32,6 +32,8 @@ int hf__news_check(struct hf__embedded *conn, struct hf__stake *stake)
     ticket.kind = HF__REQUEST_NONE;
     ticket.sent_ns = conn->now_ns;
     status = hf__watch_refresh(conn, stake, &cause);
+    if (status < 0 && stake->node != 0)
+        hf__watch_again(conn, stake);
     if (status < 0)
         return status;
     if (status == 0 && !was_told)
@@ -157,12 +159,12 @@ static int heed(struct hf__embedded *conn, struct hf__peer *peer)
     int64_t pid = peer->pid;
     int dead;
 
-    if (owner == HF__OWNER_NONE || peer->pid_fd < 0)
+    if (owner == HF__OWNER_NONE || peer->death_fd < 0)
         return HF_OK; /* an event of before */
     dead = hf__peer_check(conn, peer);
     if (dead > 0)
         return mourn(conn, owner);
-    if (peer->pid_fd >= 0 && peer->pid == pid)
+    if (peer->death_fd >= 0 && peer->pid == pid)
         hf__peer_poll(conn, peer); /* ended, and yet its lock is there: look again soon */
     return HF_OK;
 }

@@ -9,7 +9,9 @@
  * given to another process before the pidfd was made, the lock is asked for once more afterwards.
  *
  * What can go wrong: pidfds do not exist (Linux before 5.3), or the process is in another pid
- * namespace: then it is looked at every 100 ms. No descriptor or place is left: the same. */
+ * namespace: then we listen at its sign of life, a FIFO, which hangs up when it ends. A fork of it
+ * may keep that open, so it is looked at every 100 ms as well. No descriptor or place is left: it
+ * is only looked at. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -31,13 +33,15 @@
 
 static void close_watch(struct hf__embedded *conn, struct hf__peer *peer)
 {
-    if (peer->pid_fd < 0)
+    if (peer->death_fd < 0)
         return;
     /* By name: a fork in another thread may keep the description, and then closing is not
      * enough. */
-    (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_DEL, peer->pid_fd, NULL);
-    close(peer->pid_fd);
-    peer->pid_fd = -1;
+    (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_DEL, peer->death_fd, NULL);
+    /* We stand by for it since: closing its sign of life would take ours away with it. */
+    if (!peer->polled || !hf__session_is_ours(conn, peer->owner))
+        close(peer->death_fd);
+    peer->death_fd = -1;
 }
 
 void hf__peer_forget(struct hf__embedded *conn, struct hf__peer *peer)
@@ -48,7 +52,7 @@ void hf__peer_forget(struct hf__embedded *conn, struct hf__peer *peer)
     if (peer->bell_fd >= 0)
         close(peer->bell_fd);
     conn->peer_of[HF__OWNER_SLOT(peer->owner)] = 0;
-    *peer = (struct hf__peer){ .bell_fd = -1, .pid_fd = -1 };
+    *peer = (struct hf__peer){ .bell_fd = -1, .death_fd = -1 };
 }
 
 void hf__peer_close_all(struct hf__embedded *conn)
@@ -139,7 +143,7 @@ static bool add_watch(struct hf__embedded *conn, struct hf__peer *peer, int pid_
     event.data.u32 = (uint32_t)(peer - conn->peers) + 1;
     if (epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, pid_fd, &event))
         return false;
-    peer->pid_fd = pid_fd;
+    peer->death_fd = pid_fd;
     peer->pid = pid;
     peer->polled = false;
     return true;
@@ -150,6 +154,22 @@ static void poll_soon(struct hf__embedded *conn)
     if (conn->poll_ns == HF__NEVER)
         conn->poll_ns = conn->now_ns + HF__POLL_NS;
     hf__embedded_due(conn, conn->poll_ns);
+}
+
+/* 1: dead. 0: polled from now on, and listened to if possible. */
+static int listen_to(struct hf__embedded *conn, struct hf__peer *peer)
+{
+    int fd = hf__session_open_life(conn, peer->owner);
+    /* Only now: what had hung up before we came does not do so again. */
+    int dead = hf__session_dead(conn, peer->owner, NULL);
+
+    if (fd >= 0 && (dead != 0 || !add_watch(conn, peer, fd, 0)))
+        close(fd);
+    if (dead != 0)
+        return dead;
+    peer->polled = true;
+    poll_soon(conn);
+    return 0;
 }
 
 /* 1: dead. 0: watched, or polled from now on. */
@@ -173,9 +193,7 @@ static int start_watch(struct hf__embedded *conn, struct hf__peer *peer)
         if (dead != 0)
             return dead;
     }
-    peer->polled = true;
-    poll_soon(conn);
-    return 0;
+    return listen_to(conn, peer);
 }
 
 int hf__peer_watch(struct hf__embedded *conn, uint32_t owner, struct hf__peer **out_peer)
@@ -193,7 +211,7 @@ int hf__peer_watch(struct hf__embedded *conn, uint32_t owner, struct hf__peer **
     peer = find_or_make(conn, owner);
     if (!peer)
         dead = hf__session_dead(conn, owner, NULL); /* no place left: polled without one */
-    else if (peer->pid_fd < 0 && !peer->polled)
+    else if (peer->death_fd < 0 && !peer->polled)
         dead = start_watch(conn, peer);
     if (!peer || dead < 0)
         poll_soon(conn);

@@ -1,10 +1,12 @@
 /* session.c: who is alive?
  *
  * A session is a slot of the table (with a generation, so that an old word is never taken for a new
- * session), a file `.life` with a record lock on it, and a FIFO, the bell. The record lock is the
- * proof of life: the kernel drops it when the process ends, however it ends, and not before all its
- * threads are gone. It is a read lock, so that a forked process can stand by with another one on
- * the same file. Others ask for it with F_GETLK.
+ * session), a FIFO `.life` with a record lock on it, and another one, the bell. The record lock is
+ * the proof of life: the kernel drops it when the process ends, however it ends, and not before all
+ * its threads are gone. It is a read lock, so that a forked process can stand by with another one
+ * on the same file. Others ask for it with F_GETLK. It is on a FIFO, through which nothing is ever
+ * sent, because that hangs up on those who listen when the last writing end is closed: a hint of a
+ * death where there is no pidfd (peer.c), a hint only, because any fork keeps that end open.
  *
  * Two traps of record locks shape this file. Closing any descriptor of a file drops this process's
  * locks on it, and F_GETLK does not show the process its own ones: so a session of our own process
@@ -218,36 +220,34 @@ static int cannot(struct hf__embedded *conn, const char *name, const char *what)
                          name, what, strerror(errno));
 }
 
-static int show_life(struct hf__embedded *conn)
-{
-    struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
-    struct stat about;
-    char name[64];
-
-    (void)write_name(conn->owner, conn->identity, LIFE, name);
-    conn->life_fd = hf__directory_file(conn, name, O_RDWR | O_CREAT | O_EXCL, S_IFREG);
-    if (conn->life_fd < 0)
-        return conn->life_fd;
-    if (fcntl(conn->life_fd, F_SETLK, &lock) || fstat(conn->life_fd, &about))
-        return cannot(conn, name, "lock it");
-    conn->life_inode = (uint64_t)about.st_ino;
-    return HF_OK;
-}
-
-static int hang_bell(struct hf__embedded *conn)
+/* Both ends are ours: so it never says end-of-file to us, and nobody who writes gets a signal. */
+static int make_fifo(struct hf__embedded *conn, const char *suffix, int *out_fd)
 {
     unsigned mode = hf__directory_mode(conn);
     char name[64];
 
-    (void)write_name(conn->owner, conn->identity, "", name);
+    (void)write_name(conn->owner, conn->identity, suffix, name);
     if (mkfifoat(conn->table.directory_fd, name, mode))
         return cannot(conn, name, "make a FIFO");
-    /* Both ends are ours: so it never says end-of-file, and nobody who writes gets a signal. */
-    conn->bell_fd = hf__directory_file(conn, name, O_RDWR, S_IFIFO);
-    if (conn->bell_fd < 0)
-        return conn->bell_fd;
-    if (fchmod(conn->bell_fd, mode))
+    *out_fd = hf__directory_file(conn, name, O_RDWR, S_IFIFO);
+    if (*out_fd < 0)
+        return *out_fd;
+    if (fchmod(*out_fd, mode))
         return cannot(conn, name, "set its mode");
+    return HF_OK;
+}
+
+static int show_life(struct hf__embedded *conn)
+{
+    struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+    struct stat about;
+    int status = make_fifo(conn, LIFE, &conn->life_fd);
+
+    if (status < 0)
+        return status;
+    if (fcntl(conn->life_fd, F_SETLK, &lock) || fstat(conn->life_fd, &about))
+        return cannot(conn, "its sign of life", "lock it");
+    conn->life_inode = (uint64_t)about.st_ino;
     return HF_OK;
 }
 
@@ -298,7 +298,7 @@ int hf__session_open(struct hf__embedded *conn, const char *purpose)
     status = show_life(conn);
     hf__death_point("life file made");
     if (status == HF_OK)
-        status = hang_bell(conn);
+        status = make_fifo(conn, "", &conn->bell_fd);
     if (status < 0) {
         remove_files(conn, conn->owner, conn->identity);
         conn->session = NULL;
@@ -535,6 +535,15 @@ int hf__session_dead(struct hf__embedded *conn, uint32_t owner, int64_t *out_pid
     if (verdict == 0 && out_pid)
         *out_pid = pid;
     return verdict == 2 ? 0 : verdict; /* for ever changing: alive, whoever it is */
+}
+
+int hf__session_open_life(struct hf__embedded *conn, uint32_t owner)
+{
+    char name[64];
+
+    if (hf__session_is_ours(conn, owner) || hf__session_name(conn, owner, LIFE, name) < 0)
+        return -1;
+    return hf__directory_file(conn, name, O_RDONLY, S_IFIFO);
 }
 
 /* --- standing by --- */

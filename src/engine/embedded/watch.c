@@ -12,7 +12,7 @@
  * notices a death looks at the line under its guard, which finishes what the dead one had begun,
  * and rings all those that hold without having seen it. A reader who sees that he was let in looks
  * at the line too, and rings the next one: so a crowd of readers lets itself in, even if the one
- * who began died in the middle.
+ * who began died in the middle. So does one who leaves without having seen it (line.c).
  *
  * On top of that, a safety net looks once a second. Whatever it finds that no ring had told is
  * counted (rescued); it looks twice, because a ring may be on its way. */
@@ -131,8 +131,10 @@ static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool de
     struct hf__node node;
     int status = hf__line_enter(conn, stake->lock, &line);
 
+    if (status == HF__LINE_STALE)
+        hf__watch_stop(conn, stake); /* put out by others: its node says so */
     if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        return status < 0 ? status : HF_OK;
     status = hf__line_settle(&line, conn->now_ns);
     if (status == HF_OK && death)
         status = hf__line_alert(&line, true);
@@ -151,7 +153,7 @@ static int look_once(struct hf__embedded *conn, struct hf__stake *stake, bool de
     return hf__watch_start(conn, stake);
 }
 
-int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+static int look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
 {
     int status = 1;
 
@@ -167,6 +169,21 @@ int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool deat
             return status;
     }
     return hf__table_damaged(conn, "a line");
+}
+
+void hf__watch_again(struct hf__embedded *conn, struct hf__stake *stake)
+{
+    stake->ends_ns = conn->now_ns;
+    hf__embedded_due(conn, conn->now_ns);
+}
+
+int hf__watch_look(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+{
+    int status = look(conn, stake, death);
+
+    if (status < 0)
+        hf__watch_again(conn, stake); /* perhaps nobody is watched now */
+    return status;
 }
 
 bool hf__watch_crowded(const struct hf__embedded *conn, const struct hf__stake *stake)
@@ -203,6 +220,18 @@ void hf__watch_hold(struct hf__embedded *conn, struct hf__stake *stake, const st
     }
 }
 
+/* The lock has lost its name though we had a place there: so others put us out, nobody was left in
+ * the line, and the name was collected. Who saw that had the guard meanwhile, so no journal writes
+ * to the node any more. */
+int hf__watch_ended(struct hf__embedded *conn, const struct hf__stake *stake,
+                    struct hf__node *out_node)
+{
+    if (!hf__node_peek(conn, stake->node, out_node) || out_node->owner != conn->owner ||
+        (out_node->state != HF__NODE_ENDED && out_node->state != HF__NODE_IDLE))
+        return hf__table_damaged(conn, "a place in a line");
+    return HF_OK;
+}
+
 /* Let in by somebody else. A lease counts from now, when we learn of it. */
 static int win(struct hf__embedded *conn, struct hf__stake *stake, struct hf__node *node)
 {
@@ -211,8 +240,10 @@ static int win(struct hf__embedded *conn, struct hf__stake *stake, struct hf__no
 
     if (stake->ends) {
         status = hf__line_enter(conn, stake->lock, &line);
-        if (status != HF_OK)
-            return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        if (status == HF__LINE_STALE)
+            return hf__watch_ended(conn, stake, node);
+        if (status < 0)
+            return status;
         status = hf__line_member(&line, stake->node, node);
         if (status < 0)
             return hf__line_fail(&line, status);
@@ -239,8 +270,10 @@ static int read_own(struct hf__embedded *conn, struct hf__stake *stake, struct h
 
     if (!hf__node_peek(conn, stake->node, out_node)) {
         status = hf__line_enter(conn, stake->lock, &line);
-        if (status != HF_OK)
-            return status < 0 ? status : hf__table_damaged(conn, "a lock");
+        if (status == HF__LINE_STALE)
+            return hf__watch_ended(conn, stake, out_node);
+        if (status < 0)
+            return status;
         status = hf__line_member(&line, stake->node, out_node);
         if (status < 0)
             return hf__line_fail(&line, status);
@@ -312,14 +345,14 @@ static int refresh_fast(struct hf__embedded *conn, struct hf__stake *stake, cons
         word.high == stake->word.high)
         return 1;
     status = hf__line_enter(conn, stake->lock, &line);
-    if (status != HF_OK)
-        return status < 0 ? status : hf__table_damaged(conn, "a lock");
-    if (line.owner == conn->owner && line.fence == stake->fence)
+    if (status < 0)
+        return status;
+    if (status == HF_OK && line.owner == conn->owner && line.fence == stake->fence)
         return hf__line_leave(&line) < 0 ? HF_EINTEGRITY : 1;
-    found = hf__keep_adopted(&line, stake, &node);
+    found = status == HF_OK ? hf__keep_adopted(&line, stake, &node) : 0;
     if (found < 0)
         return hf__line_fail(&line, found);
-    status = hf__line_leave(&line);
+    status = status == HF_OK ? hf__line_leave(&line) : HF_OK;
     if (status < 0)
         return status;
     if (found == 0) {

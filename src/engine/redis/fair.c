@@ -61,7 +61,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
         size_t words;
     } forms[] = {
         [HF__REQUEST_CLAIM] = { CLAIM, 10 },
-        [HF__REQUEST_RELEASE] = { RELEASE, 3 },
+        [HF__REQUEST_RELEASE] = { RELEASE, 4 },
         [HF__REQUEST_DOWNGRADE] = { LOWER, 4 },
         [HF__REQUEST_BREAK] = { BREAK, 3 },
     };
@@ -89,7 +89,9 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
         return HF_OK;
     }
     hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    if (kind == HF__REQUEST_DOWNGRADE)
+    if (kind == HF__REQUEST_RELEASE)
+        hf__outgoing_number(&conn->out, request->fence / 256);
+    else
         add_bell(conn, false);
     return HF_OK;
 }

@@ -64,7 +64,10 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
                     kind == HF__REQUEST_CLAIM     ? CLAIM
                     : kind == HF__REQUEST_RELEASE ? RELEASE
                                                   : BREAK,
-                    1, kind == HF__REQUEST_CLAIM ? 8 : 3);
+                    1,
+                    kind == HF__REQUEST_CLAIM     ? 8
+                    : kind == HF__REQUEST_RELEASE ? 4
+                                                  : 3);
     hf__outgoing_word(&conn->out, key, key_bytes);
     hf__words_channels(conn);
     hf__outgoing_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
@@ -73,9 +76,9 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
         return HF_OK;
     }
     hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    hf__outgoing_number(&conn->out, request->fence / 256);
     if (kind == HF__REQUEST_RELEASE)
         return HF_OK;
-    hf__outgoing_number(&conn->out, request->fence / 256);
     hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
     hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
     hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);

@@ -1,25 +1,30 @@
--- Out, whether it held or waited; the next is let in, and told.
--- ARGV: token
-local token = ARGV[3]
+-- Out, whether it held or waited; the next is let in, and told. What was held, was held with this
+-- number, or it was taken away, and what is here came late.
+-- ARGV: token, n (0: whatever there is)
+local token, number = ARGV[3], ARGV[4]
 
 choose(KEYS[1])
 local held = redis.call('GET', base)
-local owner = held and owner_of(held)
+local owner, n
+if held then
+    owner, n = owner_of(held)
+end
 local had = 0
-if owner == token then
+if owner == token or owner == '!' .. token then
     redis.call('DEL', base)
-    had = 1
-elseif owner == '!' .. token then
-    redis.call('DEL', base)
+    if owner == token and (number == '0' or number == n) then
+        had = 1
+    end
 else
     local place = place_of(token)
     if not place then
         return { 'gone', 0 }
     end
-    had = redis.call('ZREM', READERS, token) + redis.call('ZREM', QUEUE, token)
+    redis.call('ZREM', READERS, token)
+    redis.call('ZREM', QUEUE, token)
     redis.call('HDEL', PLACES, token)
-    if place.mode == '!' then
-        had = 0
+    if place.mode ~= '!' and (number == '0' or number == place.n) then
+        had = 1
     end
 end
 settle(nil)

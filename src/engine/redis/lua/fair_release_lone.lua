@@ -2,7 +2,8 @@
 do
     local key = KEYS[1]
     local held = redis.call('GET', key)
-    if held and string.sub(held, 1, 32) == ARGV[3] and redis.call('EXISTS', key .. ':q') == 0 then
+    local mine = ARGV[3] .. ' ' .. ARGV[4] .. ' '
+    if held and string.sub(held, 1, #mine) == mine and redis.call('EXISTS', key .. ':q') == 0 then
         redis.call('DEL', key)
         return { 'gone', 1 }
     end
