@@ -486,6 +486,8 @@ static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__repl
     struct hf__redis *conn = redis_of(base);
 
     conn->now_ns = now_ns;
+    if (now_ns >= conn->first_deadline_ns)
+        conn->may_read = true; /* the answer may lie there, and only we come late */
     if (conn->current && conn->current->kind == HF__ASKED_MANY)
         return hear_next(conn, out_reply);
     if (conn->current && hf__scan_next(conn, out_reply) > 0)

@@ -9,7 +9,7 @@ do
         local n = clock[1] .. string.sub('00000' .. clock[2], -6)
         if n <= ARGV[8] and #n == 16 and #ARGV[8] == 16 then
             local last = redis.call('SET', key .. ':f', n, 'GET')
-            if last and (#last ~= 16 or last >= n) then -- a clock that went back, or a grant each us
+            if last and (#last ~= 16 or last >= n) then -- the clock went back, or a grant each us
                 redis.call('SET', key .. ':f', last)
             else
                 redis.call('SET', key, ARGV[3] .. ' ' .. n .. ' ' .. ARGV[5] .. ' ' .. ARGV[6] ..

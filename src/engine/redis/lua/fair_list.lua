@@ -1,8 +1,8 @@
 -- Who holds these locks and who waits for them. A lock is found by whichever of its keys a scan
 -- meets; of these, the first that exists speaks for all.
 -- ARGV: how many of the first lock's were listed already, then for each lock the end of the key
--- that was met ("" ":s" ":q"). Answers: how many locks are done, how many of the next one's were listed,
--- and for each lock its name if the key is a hash, and its holders and waiters.
+-- that was met ("" ":s" ":q"). Answers: how many locks are done, how many of the next one's were
+-- listed, and for each lock its name if the key is a hash, and its holders and waiters.
 local ENTRIES_MAX = 1500
 local answer = { 0, 0 }
 local listed, skip = 0, tonumber(ARGV[3])

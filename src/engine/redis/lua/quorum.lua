@@ -6,7 +6,8 @@
 --           of the name; it never sinks and never ends
 --   NODE    what this server must not forget: "floor longest highest run": numbers up to the floor
 --           are taken for accepted; the longest lease (ms) and the greatest number that it granted;
---           and the run of the server in which it was admitted. Without it the server is not counted.
+--           and the run of the server in which it was admitted. Without it the server is not
+--           counted.
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
 local HOUR_US, NUMBER_MAX = 3600000000, 9007199254740992

@@ -1,5 +1,5 @@
--- Out, if it is ours. What was held, was held with this number, or it was taken away, and what is here
--- came late.
+-- Out, if it is ours. What was held, was held with this number, or it was taken away, and what is
+-- here came late.
 -- ARGV: token, t (0: whatever there is)
 local held = redis.call('GET', LOCK)
 local owner, t
