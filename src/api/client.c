@@ -147,8 +147,10 @@ static int reach(struct hf_client *client, const struct hf_open_options *options
     if (hf__driver_state(&core->driver) != HF__CONN_UP)
         return hf__report(NULL, core->driver.status < 0 ? core->driver.status : HF_EUNREACHABLE,
                           "open: %s", hf__driver_error(&core->driver));
-    if (missing)
-        return hf__report(NULL, HF_EPROMISE, "open: %s %s does not promise%s%s%s%s%s%s%s here",
+    if (missing) {
+        const char *why = hf__driver_withheld(&core->driver);
+
+        return hf__report(NULL, HF_EPROMISE, "open: %s %s does not promise%s%s%s%s%s%s%s here%s%s",
                           core->driver.engine->name, core->recipe->name,
                           missing & HF_PROMISE_FENCE ? " fence" : "",
                           missing & HF_PROMISE_FAIR ? " fair" : "",
@@ -156,7 +158,8 @@ static int reach(struct hf_client *client, const struct hf_open_options *options
                           missing & HF_PROMISE_SHARED ? " shared" : "",
                           missing & HF_PROMISE_DURABLE ? " durable" : "",
                           missing & HF_PROMISE_FAILOVER ? " failover" : "",
-                          missing & HF_PROMISE_CRASH ? " crash" : "");
+                          missing & HF_PROMISE_CRASH ? " crash" : "", *why ? ": " : "", why);
+    }
     return HF_OK;
 }
 

@@ -431,6 +431,17 @@ uint32_t hf__driver_promises(const struct hf__driver *driver)
     return promises;
 }
 
+const char *hf__driver_withheld(const struct hf__driver *driver)
+{
+    for (size_t i = 0; i < driver->stores; i++) {
+        const struct hf__conn *conn = driver->links[HF__LANE_CALL][i].conn;
+
+        if (conn->state == HF__CONN_UP && *conn->withheld)
+            return conn->withheld;
+    }
+    return "";
+}
+
 const char *hf__driver_error(const struct hf__driver *driver)
 {
     return driver->error;

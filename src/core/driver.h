@@ -97,6 +97,8 @@ void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf
  * is connecting. */
 enum hf__conn_state hf__driver_state(const struct hf__driver *driver);
 uint32_t hf__driver_promises(const struct hf__driver *driver);
+/* Why these are not all of the recipe's; "": they are, or it never has more. */
+const char *hf__driver_withheld(const struct hf__driver *driver);
 const char *hf__driver_error(const struct hf__driver *driver);
 
 #endif
