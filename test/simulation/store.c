@@ -517,7 +517,8 @@ static void release(struct world *world, struct store *store, const struct quest
     if (entry) {
         if (entry->broken)
             world_point(world, POINT_GRACE_KEPT);
-        take_out(world, store, question->name, (size_t)(entry - shelf->entries), ENDING_RELEASED);
+        take_out(world, store, question->name, (size_t)(entry - shelf->entries),
+                 there ? ENDING_RELEASED : ENDING_EXPIRED);
     }
     answer(world, question, (struct hf__reply){ .kind = HF__REPLY_GONE, .released = there });
     store_settle(world, store, question->name, NULL);
