@@ -1,0 +1,64 @@
+/* stream.h: bytes to and from one server: a TCP or Unix socket, perhaps with TLS on it.
+ *
+ * Never blocks. A name is resolved, each of its addresses tried, and TLS agreed upon, all inside
+ * hf__stream_advance(); then bytes pass. The only time that it sees is the one it is handed. */
+#ifndef HF_BASE_STREAM_H
+#define HF_BASE_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/pollset.h"
+#include "base/url.h"
+
+struct hf__stream; /* made by open, freed by close */
+
+enum hf__stream_state {
+    HF__STREAM_CONNECTING,
+    HF__STREAM_UP,
+    HF__STREAM_DOWN, /* the error says why; only close() is left to do */
+};
+
+struct hf__stream_options {
+    const struct hf__env *env;
+    const struct hf__url *url; /* borrowed until close(): options socket, tls, ca, cert, cert_key */
+    size_t server;             /* index into url->servers */
+    uint16_t port;             /* where the URL gives none */
+    bool tls;
+    uint64_t now_ns;
+    uint64_t deadline_ns; /* not up by then: it is down, HF_EUNREACHABLE */
+};
+
+/* HF_OK with a stream that is connecting (or up); HF_ENOMEM; HF_EURL: a certificate file that
+ * cannot be read, options that contradict each other; HF_ESYSTEM: no descriptor. The text names
+ * the value that was wrong. */
+int hf__stream_open(const struct hf__stream_options *options, struct hf__stream **out_stream,
+                    char error[HF__ERROR_BYTES]);
+/* Accepts NULL. A resolver that is still at work ends by itself, and touches nothing of ours. */
+void hf__stream_close(struct hf__stream *stream);
+
+/* Goes on connecting. */
+enum hf__stream_state hf__stream_advance(struct hf__stream *stream, uint64_t now_ns);
+
+/* HF_EUNREACHABLE (refused, no such host, timed out, reset, ended), HF_EDENIED (the certificate is
+ * not trusted, or not for this name), HF_EPROTOCOL (not TLS at all); and the text: "10.0.0.1:6379:
+ * Connection refused". Meaningful once DOWN. */
+int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES]);
+
+/* Bytes moved; 0: not now (poll); -1: it is DOWN. Only while UP. An orderly end by the peer is DOWN
+ * with "closed by the server". */
+ssize_t hf__stream_read(struct hf__stream *stream, void *buffer, size_t buffer_bytes);
+ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t count);
+
+/* What must happen before going on makes sense; `wants_write`: there are bytes that write() did not
+ * take. TLS may need to write in order to read, and the other way round. Bytes that TLS has
+ * decrypted but nobody has read set the deadline to 0. */
+void hf__stream_pollset(const struct hf__stream *stream, bool wants_write, struct hf__pollset *set);
+
+/* "10.0.0.1:6379" or the path of the Unix socket, of the address being tried or in use. */
+const char *hf__stream_peer(const struct hf__stream *stream);
+
+#endif
