@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -25,16 +26,19 @@ enum hf__stream_state {
 struct hf__stream_options {
     const struct hf__env *env;
     const struct hf__url *url; /* borrowed until close(): options socket, tls, ca, cert, cert_key */
-    size_t server;             /* index into url->servers */
+    size_t server;             /* index into url->servers; its host is also the name that TLS
+                                * verifies, and with `socket` only that */
     uint16_t port;             /* where the URL gives none */
-    bool tls;
+    bool tls;                  /* false: tls=verify, ca, cert and cert_key are HF_EURL */
+    const char *protocol;      /* that TLS must agree upon (ALPN): "h2"; NULL: none; static text */
     uint64_t now_ns;
     uint64_t deadline_ns; /* not up by then: it is down, HF_EUNREACHABLE */
 };
 
-/* HF_OK with a stream that is connecting (or up); HF_ENOMEM; HF_EURL: a certificate file that
- * cannot be read, options that contradict each other; HF_ESYSTEM: no descriptor. The text names
- * the value that was wrong. */
+/* HF_OK with a stream that is connecting (or up, or already down); HF_ENOMEM; HF_EURL: a
+ * certificate file that cannot be read, options that contradict each other; HF_ESYSTEM: no
+ * descriptor; HF_EUNSUPPORTED: TLS, in a build without it. The text names the value that was
+ * wrong. */
 int hf__stream_open(const struct hf__stream_options *options, struct hf__stream **out_stream,
                     char error[HF__ERROR_BYTES]);
 /* Accepts NULL. A resolver that is still at work ends by itself, and touches nothing of ours. */
@@ -44,21 +48,28 @@ void hf__stream_close(struct hf__stream *stream);
 enum hf__stream_state hf__stream_advance(struct hf__stream *stream, uint64_t now_ns);
 
 /* HF_EUNREACHABLE (refused, no such host, timed out, reset, ended), HF_EDENIED (the certificate is
- * not trusted, or not for this name), HF_EPROTOCOL (not TLS at all); and the text: "10.0.0.1:6379:
- * Connection refused". Meaningful once DOWN. */
+ * not trusted, or not for this name, or ours is not; no right to the Unix socket), HF_EPROTOCOL
+ * (not TLS at all), HF_ENOMEM, HF_ESYSTEM (no descriptor); and the text: "10.0.0.1:6379: Connection
+ * refused". Only once DOWN. */
 int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES]);
 
 /* Bytes moved; 0: not now (poll); -1: it is DOWN. Only while UP. An orderly end by the peer is DOWN
- * with "closed by the server". */
+ * with "closed by the server".
+ *
+ * Bytes that write() did not take must be offered again first, with others behind them or not: TLS
+ * may have encrypted them already. A write that finds the connection broken answers 0 the first
+ * time, so that read() can still fetch what the server said before it hung up: read before giving
+ * up. */
 ssize_t hf__stream_read(struct hf__stream *stream, void *buffer, size_t buffer_bytes);
 ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t count);
 
 /* What must happen before going on makes sense; `wants_write`: there are bytes that write() did not
  * take. TLS may need to write in order to read, and the other way round. Bytes that TLS has
- * decrypted but nobody has read set the deadline to 0. */
-void hf__stream_pollset(const struct hf__stream *stream, bool wants_write, struct hf__pollset *set);
+ * decrypted but nobody has read set the deadline to 0. false: the set is full. */
+bool hf__stream_pollset(const struct hf__stream *stream, bool wants_write, struct hf__pollset *set);
 
-/* "10.0.0.1:6379" or the path of the Unix socket, of the address being tried or in use. */
+/* "10.0.0.1:6379" or the path of the Unix socket, of the address being tried or in use; "host:port"
+ * before there is one. */
 const char *hf__stream_peer(const struct hf__stream *stream);
 
 #endif
