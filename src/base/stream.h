@@ -56,7 +56,7 @@ int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES
 /* Bytes moved; 0: not now (poll); -1: it is DOWN. Only while UP. An orderly end by the peer is DOWN
  * with "closed by the server".
  *
- * Bytes that write() did not take must be offered again first, with others behind them or not: TLS
+ * Bytes that write() did not take must be offered again first, as many of them at least: TLS
  * may have encrypted them already. A write that finds the connection broken answers 0 the first
  * time, so that read() can still fetch what the server said before it hung up: read before giving
  * up. */

@@ -32,6 +32,7 @@
 
 #define ADDRESS_BYTES      64
 #define PROTOCOL_BYTES_MAX 32
+#define RECORD_BYTES_MAX   SSL3_RT_MAX_PLAIN_LENGTH
 
 struct hf__tls {
     const struct hf__env *env;
@@ -49,7 +50,7 @@ struct hf__tls {
     short shake_needs;
     short read_needs;
     short write_needs;
-    size_t write_offered; /* by a write that waits */
+    size_t write_offered; /* by a write that waits: perhaps encrypted already */
 };
 
 /* --- The socket, as OpenSSL sees it --- */
@@ -363,7 +364,7 @@ ssize_t hf__tls_write(struct hf__tls *tls, const void *bytes, size_t count,
     ERR_clear_error();
     answer = SSL_write_ex(tls->ssl, bytes, count, &sent);
     if (answer != 1) {
-        tls->write_offered = count;
+        tls->write_offered = count < RECORD_BYTES_MAX ? count : RECORD_BYTES_MAX;
         return judge(tls, answer, &tls->write_needs, error);
     }
     tls->write_offered = 0;
