@@ -9,6 +9,7 @@
 #include "check.h"
 #include "client.h"
 #include "server.h"
+#include "server_tls.h"
 
 #define BIG_BYTES (16u << 20)
 
@@ -109,7 +110,10 @@ static size_t pump(struct client *client, const uint8_t *pattern, uint8_t *answe
         stuck += part > 0 && more == 0;
         while (came > 0 && got < BIG_BYTES) {
             came = hf__stream_read(client->stream, answer + got, BIG_BYTES - got);
-            CHECK(came >= 0);
+            if (came < 0) {
+                client_note_error(client);
+                fail_msg("after %zu bytes: %s", got, client->error);
+            }
             got += (size_t)came;
         }
         if (more == 0 && got < BIG_BYTES)
@@ -184,6 +188,69 @@ TEST(bytes, full_duplex_loses_nothing)
     }
     print_message("  %zu writes had to wait\n", stuck);
     free(answer);
+    free(pattern);
+}
+
+#define NEW_KEYS 5000
+
+/* Asks for new keys with every byte, and reads only when it has said everything. */
+static void serve_new_keys(struct server *server)
+{
+    for (size_t i = 0; i < NEW_KEYS; i++) {
+        server_tls_ask_anew(server);
+        if (!server_write(server, "k", 1))
+            return;
+    }
+    (void)sem_wait(&server->gate);
+    server_echo(server);
+}
+
+/* Each answer must be written, and nobody reads them: what waits must not grow without end, and
+ * when the server reads at last, nothing is lost. */
+TEST(bytes, a_server_that_wants_new_keys_without_end_cannot_make_us_grow)
+{
+    struct server_manner manner = { .tls = SERVER_TLS, .certificate = "good", .waits = true };
+    uint8_t *pattern = make_pattern(BIG_BYTES);
+    struct server server;
+    struct client client = { .now_ns = 0 };
+    struct hf__pollset set;
+    size_t sent = 0, got = 0;
+    ssize_t more = 1;
+    bool was_held_back = false;
+    char keys[64];
+
+    server_start(&server, &manner, serve_new_keys, NULL);
+    connect_to(&client, &server);
+    while (more > 0) {
+        more = hf__stream_write(client.stream, pattern, BIG_BYTES);
+        CHECK(more >= 0);
+        sent += (size_t)more;
+    }
+    server_let_go(&server);
+    while (got < NEW_KEYS) {
+        more = hf__stream_read(client.stream, keys, sizeof(keys));
+        CHECK(more >= 0);
+        got += (size_t)more;
+        hf__pollset_init(&set);
+        CHECK(hf__stream_pollset(client.stream, false, &set));
+        if (!was_held_back && set.fds[0].events == POLLOUT) {
+            was_held_back = true;
+            server_let_go(&server);
+        }
+        if (more == 0)
+            client_wait(&client, false);
+    }
+    CHECK(was_held_back);
+    CHECK_EQUAL(got, NEW_KEYS);
+    while (sent > 0) {
+        more = hf__stream_read(client.stream, pattern, BIG_BYTES);
+        CHECK(more >= 0 && (size_t)more <= sent);
+        sent -= (size_t)more;
+        if (more == 0)
+            client_wait(&client, false);
+    }
+    client_close(&client);
+    server_stop(&server);
     free(pattern);
 }
 

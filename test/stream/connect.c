@@ -413,7 +413,8 @@ TEST(connect, descriptors_that_run_out_later_are_told_too)
     CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &usual), 0);
     none = usual;
     none.rlim_cur = 0;
-    client_open(&client, "redis://good.test:1");
+    client_open(&client, "redis://slow.test:1");
+    names_let_go();
     while (reached == HF__STREAM_CONNECTING) {
         client_wait(&client, false);
         CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &none), 0);
