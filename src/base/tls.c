@@ -36,6 +36,7 @@
 #include "holdfast/holdfast.h"
 
 #define ADDRESS_BYTES      64
+#define HOST_BYTES         256
 #define PROTOCOL_BYTES_MAX 32
 #define RECORD_BYTES_MAX   SSL3_RT_MAX_PLAIN_LENGTH
 #define WAITING_BYTES_MAX  (256 * 1024) /* for the socket: a flight of a handshake, or a record */
@@ -267,6 +268,7 @@ void hf__tls_free(struct hf__tls *tls)
 static bool set_host(const struct hf__tls *tls)
 {
     char address[ADDRESS_BYTES];
+    char name[HOST_BYTES]; /* OpenSSL's macro would cast the const away */
     uint8_t bytes[sizeof(struct in6_addr)];
     bool fits = hf__text_copy(address, sizeof(address), tls->options.host);
 
@@ -276,8 +278,8 @@ static bool set_host(const struct hf__tls *tls)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls->ssl), address) == 1;
 
     SSL_set_hostflags(tls->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set1_host(tls->ssl, tls->options.host) == 1 &&
-           SSL_set_tlsext_host_name(tls->ssl, tls->options.host) == 1;
+    return hf__text_copy(name, sizeof(name), tls->options.host) &&
+           SSL_set1_host(tls->ssl, name) == 1 && SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 }
 
 static bool set_protocol(const struct hf__tls *tls)

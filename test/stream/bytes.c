@@ -270,12 +270,12 @@ TEST(bytes, an_end_by_the_server_is_told)
     }
 }
 
-/* Waits for the client's bytes, leaves them unread, says why, and hangs up: which is a reset. */
+/* Waits for the client, says why, and hangs up on what else the client has to say: by a reset. */
 static void serve_farewell(struct server *server)
 {
     char byte;
 
-    (void)recv(server->fd, &byte, 1, MSG_PEEK);
+    (void)server_read(server, &byte, 1);
     (void)server_write(server, "-ERR too many\r\n", 15);
 }
 

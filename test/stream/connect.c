@@ -77,6 +77,19 @@ static int read_option(int fd, int level, int name)
     return value;
 }
 
+/* How many descriptors there are once the resolvers of earlier tests have ended. */
+static size_t count_fds(void)
+{
+    uint64_t limit_ns = hf__clock_now_ns() + 60 * HF__NS_PER_S;
+    struct stat tasks;
+
+    /* A folder's links are its subfolders, and two more. */
+    while (stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 3 &&
+           hf__clock_now_ns() < limit_ns)
+        usleep(1000);
+    return client_open_fds();
+}
+
 TEST(connect, an_address_is_reached_and_bytes_pass)
 {
     struct server server;
@@ -297,7 +310,7 @@ TEST(connect, a_resolver_that_breaks_says_what_the_system_says)
 TEST(connect, a_stream_may_be_closed_while_its_name_is_asked_for)
 {
     struct client client = { .now_ns = 0 };
-    size_t fds = client_open_fds();
+    size_t fds = count_fds();
     unsigned asked = names_asked();
     uint64_t limit_ns = hf__clock_now_ns() + 60 * HF__NS_PER_S;
 
@@ -319,7 +332,7 @@ TEST(connect, a_stream_may_be_closed_while_its_name_is_asked_for)
 TEST(connect, a_name_that_takes_too_long_is_given_up_at_the_deadline)
 {
     struct client client = { .now_ns = START_NS, .deadline_ns = START_NS + HF__NS_PER_S };
-    size_t fds = client_open_fds();
+    size_t fds = count_fds();
     uint64_t limit_ns = hf__clock_now_ns() + 60 * HF__NS_PER_S;
 
     client_open(&client, "redis://slow.test:1");
