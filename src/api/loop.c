@@ -92,6 +92,7 @@ uint64_t hf__loop_lately(struct hf_client *client)
 
 void hf__loop_step(struct hf_client *client)
 {
+    hf__driver_hold_back(&client->core.driver, false);
     hf__core_step(&client->core, hf__loop_now(client));
     raise_events(client);
     alert(client);
@@ -143,7 +144,9 @@ static void follow(struct hf_client *client, const struct hf__awaited *awaited, 
 {
     struct hf__wake *bell = *awaited->bell;
     struct hf__follower me = { .bell = bell };
-    bool near = !awaited->ahead || *awaited->ahead <= SPIN_AHEAD_MAX;
+    /* Where the answer comes from another machine, it is never worth to spin for it. */
+    bool near = client->core.recipe->keeper_listens &&
+                (!awaited->ahead || *awaited->ahead <= SPIN_AHEAD_MAX);
     uint32_t pauses = near ? client->spin_pauses : 0;
     bool spun = false;
     uint64_t until_ns = hf__core_deadline(&client->core);
@@ -187,6 +190,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
     bool keeper_leads = client->has_keeper && client->core.recipe->keeper_listens;
     uint64_t now_ns = client->seen_ns; /* the request was made just now */
 
+    hf__driver_hold_back(&client->core.driver, client->led);
     if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client))
         return true;
     client->callers++;
@@ -194,6 +198,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
         struct hf__wake *word = *awaited->bell;
         uint32_t seen = hf__wake_look(word);
 
+        hf__driver_hold_back(&client->core.driver, client->led);
         hf__core_step(&client->core, now_ns);
         raise_events(client);
         if (answer->status != HF_PENDING || now_ns >= deadline_ns)

@@ -430,8 +430,8 @@ static int find_addresses(struct hf__stream *stream, const struct hf__url *url, 
     }
     if (path[0] != '/' || !hf__text_copy(local.sun_path, sizeof(local.sun_path), path))
         return hf__error_set(error, HF_EURL,
-                             "socket: '%s' is not an absolute path of at most %zu bytes", path,
-                             sizeof(local.sun_path) - 1);
+                             "socket: not an absolute path of at most %zu bytes: '%s'",
+                             sizeof(local.sun_path) - 1, path);
     (void)hf__text_copy(stream->peer, sizeof(stream->peer), path);
     memcpy(&stream->addresses.list[0].socket, &local, sizeof(local));
     stream->addresses.list[0].bytes = sizeof(local);
@@ -611,6 +611,15 @@ int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES
 
     (void)hf__text_copy(error, HF__ERROR_BYTES, stream->error);
     return stream->status;
+}
+
+bool hf__stream_is_near(const struct hf__stream *stream)
+{
+    int cpu = -1;
+    socklen_t bytes = sizeof(cpu);
+
+    return getsockopt(stream->fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &bytes) == 0 &&
+           cpu == sched_getcpu();
 }
 
 const char *hf__stream_peer(const struct hf__stream *stream)

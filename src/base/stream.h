@@ -56,17 +56,18 @@ int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES
 /* Bytes moved; 0: not now (poll); -1: it is DOWN. Only while UP. An orderly end by the peer is DOWN
  * with "closed by the server".
  *
- * Bytes that write() did not take must be offered again first, with others behind them or not: TLS
- * may have encrypted them already. A write that finds the connection broken answers 0 the first
- * time, so that read() can still fetch what the server said before it hung up: read before giving
- * up. */
+ * A write that finds the connection broken answers 0 the first time, so that read() can still fetch
+ * what the server said before it hung up: read before giving up. */
 ssize_t hf__stream_read(struct hf__stream *stream, void *buffer, size_t buffer_bytes);
 ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t count);
 
 /* What must happen before going on makes sense; `wants_write`: there are bytes that write() did not
- * take. TLS may need to write in order to read, and the other way round. Bytes that TLS has
- * decrypted but nobody has read set the deadline to 0. false: the set is full. */
+ * take. Whenever one of it happens, read(): TLS may have to write in order to read. Bytes that TLS
+ * has decrypted but nobody has read set the deadline to 0. false: the set is full. */
 bool hf__stream_pollset(const struct hf__stream *stream, bool wants_write, struct hf__pollset *set);
+
+/* Did the last bytes come in on the CPU that we run on? On one machine that is the peer's. */
+bool hf__stream_is_near(const struct hf__stream *stream);
 
 /* "10.0.0.1:6379" or the path of the Unix socket, of the address being tried or in use; "host:port"
  * before there is one. */

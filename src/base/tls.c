@@ -4,16 +4,20 @@
  * (TLS 1.2 at least; the server's certificate checked against the authorities and against the name
  * that was asked for; our own shown if there is one), then bytes are read and written. OpenSSL
  * reaches the socket by a BIO of ours, for its own would write without MSG_NOSIGNAL, and whoever
- * uses the library would have to do without SIGPIPE.
+ * uses the library would have to do without SIGPIPE. The BIO takes whatever it is given: what the
+ * socket does not take waits in a buffer behind it. So no write of OpenSSL's is ever left half
+ * done; a server that asks for new keys in that moment breaks OpenSSL 3.0's connection, for its
+ * answer may not pass the record that waits ("bad length").
  *
- * What can go wrong is told by tls_text.c. Reading may have to wait until the socket can be written
- * to, and the other way round: what each waits for is remembered, and hf__tls_events() knows.
- * Renegotiation is refused. A connection that breaks while we write may still hold what the server
- * said last, its reason perhaps: the first such write waits, so that it is read. OpenSSL judges by
- * what lies in the thread's queue of errors, so that is emptied before each call. It would clean
- * itself up in exit(), under the feet of a keeper thread that still works: it is told not to.
+ * What can go wrong is told by tls_text.c. A server that asks for new keys without end and reads
+ * nothing would fill the buffer: nothing more is read until it has room. Renegotiation is refused.
+ * A connection that breaks while we write may still hold what the server said last, its reason
+ * perhaps: reading decides what became of it, and only the second write in vain is a failure.
+ * OpenSSL judges by what lies in the thread's queue of errors, so that is emptied before each call.
+ * It would clean itself up in exit(), under the feet of a keeper thread that still works: it is
+ * told not to.
  *
- * Memory is OpenSSL's own, but for the struct. Nothing here is global. */
+ * Memory is OpenSSL's own, but for the struct and the buffer. Nothing here is global. */
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -26,12 +30,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/buffer.h"
 #include "base/text.h"
 #include "base/tls_text.h"
 #include "holdfast/holdfast.h"
 
 #define ADDRESS_BYTES      64
+#define HOST_BYTES         256
 #define PROTOCOL_BYTES_MAX 32
+#define RECORD_BYTES_MAX   SSL3_RT_MAX_PLAIN_LENGTH
+#define WAITING_BYTES_MAX  (256 * 1024) /* for the socket: a flight of a handshake, or a record */
+#define WAITING_BYTES_READ (64 * 1024)  /* with more of them, nothing is read */
 
 struct hf__tls {
     const struct hf__env *env;
@@ -41,15 +50,12 @@ struct hf__tls {
     SSL *ssl; /* NULL until the first start */
     int fd;
     struct hf__tls_wire wire;
+    struct hf__buffer waiting; /* encrypted, and not yet taken by the socket */
     bool is_agreed;
     bool is_broken;
     bool write_has_failed;
+    bool is_dry; /* the last read found that the socket must speak first */
     bool passphrase_was_asked;
-    /* POLLIN or POLLOUT: what the last try still waits for; 0: it went through. */
-    short shake_needs;
-    short read_needs;
-    short write_needs;
-    size_t write_offered; /* by a write that waits */
 };
 
 /* --- The socket, as OpenSSL sees it --- */
@@ -73,21 +79,49 @@ static int receive(BIO *bio, char *buffer, int buffer_bytes)
     return (int)got;
 }
 
+/* What the socket takes of these, or -1: it is broken. Others than those of a connection that is
+ * over will not be told again by reading, so they are noted. */
+static ssize_t send_some(struct hf__tls *tls, const void *bytes, size_t count)
+{
+    ssize_t sent = send(tls->fd, bytes, count, MSG_NOSIGNAL);
+
+    if (sent >= 0)
+        return sent;
+    if (errno == EAGAIN || errno == EINTR)
+        return 0;
+    if (errno != EPIPE && errno != ECONNRESET)
+        tls->wire.failure = errno;
+    return -1;
+}
+
+/* As send_some, of what waits. */
+static ssize_t flush(struct hf__tls *tls)
+{
+    size_t count = hf__buffer_count(&tls->waiting);
+    ssize_t sent;
+
+    if (count == 0)
+        return 0;
+    sent = send_some(tls, hf__buffer_front(&tls->waiting), count);
+    if (sent > 0)
+        hf__buffer_consume(&tls->waiting, (size_t)sent);
+    return sent;
+}
+
+/* Takes all, or fails for want of memory. A broken socket is found out by who flushes or reads. */
 static int transmit(BIO *bio, const char *bytes, int count)
 {
     struct hf__tls *tls = BIO_get_data(bio);
-    ssize_t sent = send(tls->fd, bytes, (size_t)count, MSG_NOSIGNAL);
-    bool is_over;
+    ssize_t sent = 0;
 
     BIO_clear_retry_flags(bio);
-    if (sent >= 0)
-        return (int)sent;
-    is_over = errno == EPIPE || errno == ECONNRESET;
-    if (errno == EAGAIN || errno == EINTR || (is_over && !tls->write_has_failed))
-        BIO_set_retry_write(bio);
-    else
-        tls->wire.failure = errno;
-    tls->write_has_failed |= is_over;
+    if (hf__buffer_count(&tls->waiting) == 0)
+        sent = send_some(tls, bytes, (size_t)count);
+    if (sent < 0)
+        sent = 0;
+    if (hf__buffer_append(&tls->waiting, bytes + sent, (size_t)(count - sent)) == HF_OK)
+        return count;
+    tls->wire.failure = ENOBUFS;
     return -1;
 }
 
@@ -179,8 +213,6 @@ static int make_context(struct hf__tls *tls, char *error)
     if (SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1)
         return hf__error_set(error, HF_ESYSTEM, "OpenSSL knows no TLS 1.2");
     (void)SSL_CTX_set_options(tls->context, SSL_OP_NO_RENEGOTIATION);
-    (void)SSL_CTX_set_mode(tls->context,
-                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(tls->context, 1); /* a record by one system call, not by two */
     SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
 
@@ -203,6 +235,7 @@ int hf__tls_new(const struct hf__env *env, const struct hf__tls_options *options
     tls->env = env;
     tls->options = *options;
     tls->fd = -1;
+    hf__buffer_init(&tls->waiting, env, WAITING_BYTES_MAX);
     status = make_context(tls, error);
     if (status < 0) {
         hf__tls_free(tls);
@@ -219,10 +252,13 @@ void hf__tls_free(struct hf__tls *tls)
     ERR_clear_error();
     if (tls->is_agreed && !tls->is_broken)
         (void)SSL_shutdown(tls->ssl); /* says goodbye if there is room for it; waits for nothing */
+    if (tls->is_agreed)
+        (void)flush(tls);
     SSL_free(tls->ssl);
     SSL_CTX_free(tls->context);
     BIO_meth_free(tls->method);
     ERR_clear_error();
+    hf__buffer_done(&tls->waiting);
     hf__env_free(tls->env, tls);
 }
 
@@ -232,6 +268,7 @@ void hf__tls_free(struct hf__tls *tls)
 static bool set_host(const struct hf__tls *tls)
 {
     char address[ADDRESS_BYTES];
+    char name[HOST_BYTES]; /* OpenSSL's macro would cast the const away */
     uint8_t bytes[sizeof(struct in6_addr)];
     bool fits = hf__text_copy(address, sizeof(address), tls->options.host);
 
@@ -241,8 +278,8 @@ static bool set_host(const struct hf__tls *tls)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls->ssl), address) == 1;
 
     SSL_set_hostflags(tls->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set1_host(tls->ssl, tls->options.host) == 1 &&
-           SSL_set_tlsext_host_name(tls->ssl, tls->options.host) == 1;
+    return hf__text_copy(name, sizeof(name), tls->options.host) &&
+           SSL_set1_host(tls->ssl, name) == 1 && SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 }
 
 static bool set_protocol(const struct hf__tls *tls)
@@ -271,7 +308,7 @@ int hf__tls_start(struct hf__tls *tls, int fd, char error[HF__ERROR_BYTES])
     tls->wire = (struct hf__tls_wire){ .failure = 0 };
     tls->write_has_failed = false;
     tls->is_broken = false;
-    tls->shake_needs = 0;
+    hf__buffer_done(&tls->waiting);
     ERR_clear_error();
     tls->ssl = SSL_new(tls->context);
     bio = tls->ssl ? BIO_new(tls->method) : NULL;
@@ -285,8 +322,8 @@ int hf__tls_start(struct hf__tls *tls, int fd, char error[HF__ERROR_BYTES])
     return HF_OK;
 }
 
-/* 0 with what it waits for, or a failure. */
-static int judge(struct hf__tls *tls, int answer, short *out_needs, char *error)
+/* 0: the socket must speak first; or a failure. */
+static int judge(struct hf__tls *tls, int answer, char *error)
 {
     struct hf__tls_failure failure = {
         .ssl = tls->ssl,
@@ -297,10 +334,8 @@ static int judge(struct hf__tls *tls, int answer, short *out_needs, char *error)
         .has_own_certificate = tls->options.cert != NULL,
     };
 
-    if (failure.code == SSL_ERROR_WANT_READ || failure.code == SSL_ERROR_WANT_WRITE) {
-        *out_needs = failure.code == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+    if (failure.code == SSL_ERROR_WANT_READ)
         return 0;
-    }
     tls->is_broken = true;
     return hf__tls_text_explain(&failure, error);
 }
@@ -326,10 +361,11 @@ int hf__tls_shake(struct hf__tls *tls, char error[HF__ERROR_BYTES])
     assert(tls && tls->ssl);
     assert(!tls->is_agreed && !tls->is_broken);
 
+    (void)flush(tls);
     ERR_clear_error();
     answer = SSL_connect(tls->ssl);
     if (answer != 1)
-        return judge(tls, answer, &tls->shake_needs, error);
+        return judge(tls, answer, error);
     tls->is_agreed = true;
     return check_protocol(tls, error);
 }
@@ -343,14 +379,15 @@ ssize_t hf__tls_read(struct hf__tls *tls, void *buffer, size_t buffer_bytes,
     assert(tls && tls->is_agreed && !tls->is_broken);
     assert(buffer && buffer_bytes > 0);
 
+    if (flush(tls) >= 0 && hf__buffer_count(&tls->waiting) > WAITING_BYTES_READ)
+        return 0;
     ERR_clear_error();
     answer = SSL_read_ex(tls->ssl, buffer, buffer_bytes, &got);
-    if (answer != 1)
-        return judge(tls, answer, &tls->read_needs, error);
-    tls->read_needs = 0;
-    return (ssize_t)got;
+    tls->is_dry = answer != 1;
+    return answer == 1 ? (ssize_t)got : judge(tls, answer, error);
 }
 
+/* One record at most, and only when nothing waits: so little is ever taken that is not sent. */
 ssize_t hf__tls_write(struct hf__tls *tls, const void *bytes, size_t count,
                       char error[HF__ERROR_BYTES])
 {
@@ -358,30 +395,36 @@ ssize_t hf__tls_write(struct hf__tls *tls, const void *bytes, size_t count,
     int answer;
 
     assert(tls && tls->is_agreed && !tls->is_broken);
-    assert(bytes && count > 0 && count >= tls->write_offered);
+    assert(bytes && count > 0);
 
-    ERR_clear_error();
-    answer = SSL_write_ex(tls->ssl, bytes, count, &sent);
-    if (answer != 1) {
-        tls->write_offered = count;
-        return judge(tls, answer, &tls->write_needs, error);
+    if (flush(tls) < 0) {
+        int number = errno;
+
+        tls->is_broken = tls->write_has_failed;
+        tls->write_has_failed = true;
+        if (tls->is_broken)
+            return hf__error_set(error, HF_EUNREACHABLE, "%s", strerror(number));
     }
-    tls->write_offered = 0;
-    tls->write_needs = 0;
-    return (ssize_t)sent;
+    if (hf__buffer_count(&tls->waiting) > 0)
+        return 0;
+    ERR_clear_error();
+    answer =
+        SSL_write_ex(tls->ssl, bytes, count < RECORD_BYTES_MAX ? count : RECORD_BYTES_MAX, &sent);
+    return answer == 1 ? (ssize_t)sent : judge(tls, answer, error);
 }
 
 short hf__tls_events(const struct hf__tls *tls, bool wants_write)
 {
-    int events;
+    size_t waiting;
+    int events = 0;
 
     assert(tls && tls->ssl);
 
-    if (!tls->is_agreed)
-        return tls->shake_needs;
-    events = tls->read_needs ? tls->read_needs : POLLIN;
-    if (wants_write)
-        events |= tls->write_needs ? tls->write_needs : POLLOUT;
+    waiting = hf__buffer_count(&tls->waiting);
+    if (waiting <= WAITING_BYTES_READ)
+        events |= POLLIN;
+    if (waiting > 0 || wants_write)
+        events |= POLLOUT;
     return (short)events;
 }
 
@@ -391,5 +434,6 @@ bool hf__tls_has_bytes(const struct hf__tls *tls)
 {
     assert(tls && tls->ssl);
 
-    return tls->is_agreed && tls->read_needs == 0 && SSL_has_pending(tls->ssl) == 1;
+    return tls->is_agreed && !tls->is_dry &&
+           hf__buffer_count(&tls->waiting) <= WAITING_BYTES_READ && SSL_has_pending(tls->ssl) == 1;
 }

@@ -222,6 +222,12 @@ int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *reque
     return conn->state == HF__CONN_UP ? driver->engine->submit(conn, request) : 0;
 }
 
+void hf__driver_hold_back(struct hf__driver *driver, bool may_hold_back)
+{
+    for (size_t i = 0; i < driver->stores; i++)
+        driver->links[HF__LANE_CALL][i].conn->may_hold_back = may_hold_back;
+}
+
 static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,
                         struct hf__reply *out_reply)
 {

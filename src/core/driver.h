@@ -76,6 +76,9 @@ int hf__driver_submit_each(struct hf__driver *driver, enum hf__lane lane,
 /* A request with `prompt`: 1: answered there; otherwise nothing has happened. */
 int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request);
 
+/* Whether what is sent now on the lane of the calls may wait for whoever polls it. */
+void hf__driver_hold_back(struct hf__driver *driver, bool may_hold_back);
+
 /* The next reply of any connection; of a quorum, each store's vote (the core hands it to
  * hf__driver_count). 0: none left. */
 int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__reply *out_reply,

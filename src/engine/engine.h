@@ -62,8 +62,8 @@ enum hf__request_kind {
     HF__REQUEST_DOWNGRADE, /* exclusive becomes shared, in one step */
     HF__REQUEST_BREAK,     /* take the lock away from the turn with this fence, and no other */
     HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob` */
-    HF__REQUEST_SURVEY,    /* one of a quorum: which greatest fence and longest lease did it grant? */
-    HF__REQUEST_ADMIT,     /* one of a quorum: count again, and accept only fences above `fence` */
+    HF__REQUEST_SURVEY, /* one of a quorum: which greatest fence and longest lease did it grant? */
+    HF__REQUEST_ADMIT,  /* one of a quorum: count again, and accept only fences above `fence` */
 };
 
 /* Who asked what, and when. The engine copies it into the reply untouched, so that a late answer is
@@ -161,8 +161,11 @@ struct hf__conn {
     const struct hf__recipe *recipe;
     const struct hf__env *env;
     enum hf__conn_state state;
-    uint32_t promises;           /* of the live store; meaningful once UP */
-    uint64_t rescued;            /* hand-overs that a safety-net timer had to find */
+    uint32_t promises; /* of the live store; meaningful once UP */
+    uint64_t rescued;  /* hand-overs that a safety-net timer had to find */
+    /* Somebody else polls this connection: what advance() would send may wait until an answer that
+     * is under way has woken them. */
+    bool may_hold_back;
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
      * counted until it was admitted again. `is_new`: it has never been admitted. */
     bool doubted;

@@ -17,11 +17,12 @@
 #include "base/text.h"
 #include "engine/redis/redis.h"
 
-#define PORT         6379
-#define CONNECT_NS   (5 * HF__NS_PER_S)
-#define READ_BYTES   16384u
-#define READS_MAX    64 /* of one advance(), so that nobody else starves */
-#define RESTART_WAIT "restart_wait"
+#define PORT          6379
+#define CONNECT_NS    (5 * HF__NS_PER_S)
+#define READ_BYTES    16384u
+#define READS_MAX     64 /* of one advance(), so that nobody else starves */
+#define HELD_BACK_MAX 16384u
+#define RESTART_WAIT  "restart_wait"
 
 extern const struct hf__engine hf__redis_engine;
 extern const struct hf__engine hf__redlock_engine;
@@ -65,18 +66,17 @@ static int check_options(struct hf__redis *conn, const struct hf__url *url)
     if (conn->base.recipe->pattern == HF__PATTERN_QUORUM) {
         if (url->server_count < 3 || url->server_count % 2 == 0)
             return hf__error_set(conn->base.error, HF_EURL,
-                                 "redlock: is an odd number of servers, 3 or more, not %zu",
+                                 "it takes an odd number of servers, 3 or more, not %zu",
                                  url->server_count);
         if (hf__url_option(url, "socket"))
-            return hf__error_set(conn->base.error, HF_EURL,
-                                 "redlock: its servers have no common socket");
+            return hf__error_set(conn->base.error, HF_EURL, "its servers have no common socket");
         return HF_OK;
     }
     if (url->server_count > 1)
         return hf__error_set(conn->base.error, HF_EURL,
-                             "redis: is one server (several independent ones: redlock://)");
+                             "it takes one server (several independent ones: redlock://)");
     if (url->server_count == 0 && !hf__url_option(url, "socket"))
-        return hf__error_set(conn->base.error, HF_EURL, "redis: which server? redis://host:port");
+        return hf__error_set(conn->base.error, HF_EURL, "which server? redis://host:port");
     return HF_OK;
 }
 
@@ -279,10 +279,24 @@ static void end_with_stream(struct hf__redis *conn)
     end(conn, hf__stream_error(conn->stream, conn->base.error));
 }
 
+/* Answers are under way, and whoever waits for them will send this too. Where the server has the
+ * CPU that we run on, it gets to work only when we all wait: one burst then costs less than many
+ * small ones. Where it has another one, it had better begin at once. */
+static bool holds_back(const struct hf__redis *conn)
+{
+    const struct hf__asked *oldest = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
+
+    return conn->base.may_hold_back && !hf__list_empty(&conn->asked) &&
+           oldest->from < conn->sent_bytes && !oldest->abandoned &&
+           hf__buffer_count(&conn->out.buffer) < HELD_BACK_MAX && hf__stream_is_near(conn->stream);
+}
+
 static void send_bytes(struct hf__redis *conn)
 {
     size_t count;
 
+    if (holds_back(conn))
+        return;
     while ((count = hf__buffer_count(&conn->out.buffer)) > 0) {
         ssize_t sent = hf__stream_write(conn->stream, hf__buffer_front(&conn->out.buffer), count);
 
