@@ -116,14 +116,19 @@ static bool to_number(const char *text, size_t bytes, int64_t *out_number)
         text++;
         bytes--;
     }
-    if (bytes == 0 || bytes > 18)
+    if (bytes == 0)
         return false;
     for (size_t i = 0; i < bytes; i++) {
-        if (text[i] < '0' || text[i] > '9')
+        int digit = text[i] - '0';
+
+        /* Counted downwards, because there is one more number below zero than above. */
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_sub_overflow(number, digit, &number))
             return false;
-        number = number * 10 + (text[i] - '0');
     }
-    *out_number = negative ? -number : number;
+    if (!negative && number == INT64_MIN)
+        return false;
+    *out_number = negative ? number : -number;
     return true;
 }
 
@@ -199,9 +204,12 @@ static int look(struct hf__incoming *in, char error[HF__ERROR_BYTES])
                                  HF__WIRE_BYTES_MAX);
         if (got <= 0)
             return got;
-        if (!strchr("+-:$*%~>|_,#(=!", line.type))
+        if (line.type == '\0' || !strchr("+-:$*%~>|_,#(=!", line.type))
             return hf__error_set(error, HF_EPROTOCOL,
                                  "the server does not speak the Redis protocol");
+        if (is_container(line.type) && line.number > (int64_t)HF__WIRE_VALUES_MAX)
+            return hf__error_set(error, HF_EPROTOCOL, "the server announced %lld values",
+                                 (long long)line.number);
         in->lacking += elements_of(&line);
         /* An attribute stands before the value that it is about. */
         if (line.type != '|')
@@ -253,38 +261,56 @@ static void measure(struct hf__value *values, uint32_t count)
     }
 }
 
+static int make_room(struct hf__incoming *in, char error[HF__ERROR_BYTES])
+{
+    size_t room = in->value_room ? in->value_room : 64;
+
+    if (in->value_room >= in->seen)
+        return HF_OK;
+    while (room < in->seen)
+        room *= 2;
+    hf__env_free(in->buffer.env, in->values);
+    in->value_room = 0;
+    in->values = hf__env_new(in->buffer.env, room * sizeof(*in->values));
+    if (!in->values)
+        return hf__error_set(error, HF_ENOMEM, "out of memory");
+    in->value_room = room;
+    return HF_OK;
+}
+
+/* Attributes, which nobody asks for, are left out with all that is in them. */
 static int write_down(struct hf__incoming *in, char error[HF__ERROR_BYTES])
 {
     size_t at = 0;
+    uint32_t count = 0;
+    uint64_t skipping = 0;
+    int status = make_room(in, error);
 
-    if (in->value_room < in->seen) {
-        size_t room = in->value_room ? in->value_room : 64;
-
-        while (room < in->seen)
-            room *= 2;
-        hf__env_free(in->buffer.env, in->values);
-        in->value_room = 0;
-        in->values = hf__env_new(in->buffer.env, room * sizeof(*in->values));
-        if (!in->values)
-            return hf__error_set(error, HF_ENOMEM, "out of memory");
-        in->value_room = room;
-    }
+    if (status < 0)
+        return status;
     for (uint32_t i = 0; i < in->seen; i++) {
         struct line line;
         int got = read_line(in, at, &line, error);
 
         assert(got == 1);
         (void)got;
-        in->values[i] = (struct hf__value){
+        at = line.next;
+        if (skipping > 0 || line.type == '|') {
+            skipping += elements_of(&line);
+            skipping -= line.type != '|';
+            continue;
+        }
+        in->values[count++] = (struct hf__value){
             .kind = kind_of(&line),
             .number = line.number,
             .text = line.text,
             .bytes = line.bytes,
             .count = (uint32_t)elements_of(&line),
         };
-        at = line.next;
     }
-    measure(in->values, in->seen);
+    assert(count > 0);
+    measure(in->values, count);
+    assert(in->values[0].span == count);
     return HF_OK;
 }
 

@@ -10,8 +10,10 @@
 #include "base/env.h"
 #include "base/error.h"
 
-#define HF__WIRE_BYTES_MAX  (4u << 20) /* of one message from the server */
-#define HF__WIRE_VALUES_MAX 16384u     /* in one message */
+/* Of one message from the server. A client has two connections, each a buffer that doubles: what a
+ * hostile server can make it take stays below 8 MiB. */
+#define HF__WIRE_BYTES_MAX  (1u << 20)
+#define HF__WIRE_VALUES_MAX 16384u
 
 /* --- out --- */
 
