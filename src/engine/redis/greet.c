@@ -18,6 +18,7 @@
 enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE, STEP_NODE };
 
 #define TIME_NS_MAX (5 * HF__NS_PER_S)
+#define SECONDS_MAX (1ll << 33) /* since 1970; fences are microseconds, and end at 2^53 */
 #define FORGETFUL   ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
 
 static struct hf__asked *begin(struct hf__redis *conn, enum step step, size_t words)
@@ -184,9 +185,9 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
     struct hf__redis_server *server = &conn->server;
     char text[64] = "";
 
-    if (info->kind != HF__VALUE_TEXT)
+    if (info->kind != HF__VALUE_TEXT ||
+        !info_text(info, "redis_version", server->version, sizeof(server->version)))
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer INFO");
-    info_text(info, "redis_version", server->version, sizeof(server->version));
     info_text(info, "run_id", server->run_id, sizeof(server->run_id));
     if (info_text(info, "role", text, sizeof(text)) && strcmp(text, "master") != 0)
         return hf__error_set(conn->base.error, HF_EDENIED,
@@ -222,7 +223,8 @@ static int hear_time(struct hf__redis *conn, const struct hf__value *value)
     int64_t micros;
 
     if (value->kind != HF__VALUE_ARRAY || !hf__value_number(hf__value_at(value, 0), &seconds) ||
-        !hf__value_number(hf__value_at(value, 1), &micros))
+        !hf__value_number(hf__value_at(value, 1), &micros) || seconds <= 0 ||
+        seconds > SECONDS_MAX || micros < 0 || micros >= 1000000)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not tell the time");
     conn->server.clock_offset_us =
         seconds * 1000000 + micros - (int64_t)(conn->server.time_asked_ns / HF__NS_PER_US);
@@ -297,27 +299,68 @@ static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
     return reply.status;
 }
 
+static int hear_hello(struct hf__redis *conn, const struct hf__value *value)
+{
+    for (uint32_t i = 0; value->kind == HF__VALUE_ARRAY && i + 1 < value->count; i += 2) {
+        int64_t version;
+
+        if (hf__value_is(hf__value_at(value, i), "proto") &&
+            hf__value_number(hf__value_at(value, i + 1), &version) && version == 3)
+            return HF_OK;
+    }
+    return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer HELLO");
+}
+
+static int hear_load(struct hf__redis *conn, uint32_t index, const struct hf__value *value)
+{
+    bool is_hex = value->kind == HF__VALUE_TEXT && value->bytes == HF__SHA1_HEX_BYTES;
+
+    for (size_t i = 0; is_hex && i < value->bytes; i++)
+        is_hex = (value->text[i] >= '0' && value->text[i] <= '9') ||
+                 (value->text[i] >= 'a' && value->text[i] <= 'f');
+    if (!is_hex)
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server takes no scripts");
+    memcpy(conn->scripts[index].sha, value->text, HF__SHA1_HEX_BYTES);
+    return HF_OK;
+}
+
+static int hear_step(struct hf__redis *conn, enum step step, const struct hf__value *value,
+                     uint64_t now_ns)
+{
+    switch (step) {
+    case STEP_HELLO:
+        return hear_hello(conn, value);
+    case STEP_SELECT:
+        if (value->kind == HF__VALUE_STATUS && hf__value_is(value, "OK"))
+            return HF_OK;
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer SELECT");
+    case STEP_INFO:
+        return hear_info(conn, value, now_ns);
+    case STEP_CONFIG:
+        hear_config(conn, value);
+        return HF_OK;
+    case STEP_TIME:
+        return hear_time(conn, value);
+    case STEP_SUBSCRIBE: /* confirmed by messages, never by an answer */
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sends no messages");
+    case STEP_NODE:
+        hear_node(conn, value, now_ns);
+        return HF_OK;
+    }
+    return HF_EPROTOCOL;
+}
+
 int hf__greet_hear(struct hf__redis *conn, const struct hf__asked *asked,
                    const struct hf__value *value, uint64_t now_ns)
 {
-    int status = HF_OK;
+    int status;
 
     if (value->kind == HF__VALUE_ERROR)
         status = refuse(conn, asked, value);
-    else if (asked->kind == HF__ASKED_LOAD) {
-        struct hf__script *script = &conn->scripts[asked->step];
-
-        if (value->kind != HF__VALUE_TEXT || value->bytes != HF__SHA1_HEX_BYTES)
-            return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server takes no scripts");
-        memcpy(script->sha, value->text, HF__SHA1_HEX_BYTES);
-    } else if (asked->step == STEP_INFO)
-        status = hear_info(conn, value, now_ns);
-    else if (asked->step == STEP_CONFIG)
-        hear_config(conn, value);
-    else if (asked->step == STEP_TIME)
-        status = hear_time(conn, value);
-    else if (asked->step == STEP_NODE)
-        hear_node(conn, value, now_ns);
+    else if (asked->kind == HF__ASKED_LOAD)
+        status = hear_load(conn, asked->step, value);
+    else
+        status = hear_step(conn, (enum step)asked->step, value, now_ns);
     if (status < 0)
         return status;
 
