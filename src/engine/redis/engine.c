@@ -20,7 +20,7 @@
 #define PORT          6379
 #define CONNECT_NS    (5 * HF__NS_PER_S)
 #define READ_BYTES    16384u
-#define READS_MAX     64 /* of one advance(), so that nobody else starves */
+#define READS_MAX     64 /* between two waits: a server that sends without end gets no more */
 #define HELD_BACK_MAX 16384u
 #define RESTART_WAIT  "restart_wait"
 
@@ -154,6 +154,7 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
     conn->url = options->url;
     conn->now_ns = options->now_ns;
     conn->first_deadline_ns = HF__NEVER;
+    conn->reads_left = READS_MAX;
     conn->greet_by_ns = stream.deadline_ns;
     hf__list_init(&conn->asked);
     hf__list_init(&conn->free_asked);
@@ -315,8 +316,9 @@ static int receive_bytes(struct hf__redis *conn)
     void *space;
     ssize_t got;
 
-    if (!conn->may_read)
+    if (!conn->may_read || conn->reads_left == 0)
         return 0;
+    conn->reads_left--;
     if (hf__buffer_reserve(&conn->in.buffer, READ_BYTES, &space) < 0) {
         end(conn, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
         return 0;
@@ -358,6 +360,26 @@ static void load_again(struct hf__redis *conn, uint64_t deadline_ns)
     }
 }
 
+static bool is_answer_to(enum hf__request_kind request, enum hf__reply_kind answer)
+{
+    if (answer == HF__REPLY_FAILED || answer == HF__REPLY_UNKNOWN || answer == HF__REPLY_GONE)
+        return true;
+    if (request == HF__REQUEST_BREAK)
+        return answer == HF__REPLY_DONE;
+    return request != HF__REQUEST_RELEASE && answer != HF__REPLY_DONE;
+}
+
+/* The core trusts that an engine answers what was asked; a server need not be trusted. */
+static void hear_answer(struct hf__redis *conn, const struct hf__ticket *ticket,
+                        const struct hf__value *value, struct hf__reply *out_reply)
+{
+    conn->recipe->hear(conn, ticket, value, out_reply);
+    if (is_answer_to(ticket->kind, out_reply->kind))
+        return;
+    hf__redis_reply(ticket, HF__REPLY_UNKNOWN, out_reply);
+    hf__redis_protocol_error(conn, value, out_reply);
+}
+
 static int hear_one(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
                     struct hf__reply *out_reply)
 {
@@ -369,7 +391,7 @@ static int hear_one(struct hf__redis *conn, struct hf__asked *asked, const struc
         if (hf__value_begins(value, "NOSCRIPT"))
             load_again(conn, asked->deadline_ns);
     } else {
-        conn->recipe->hear(conn, &asked->tickets[0], value, out_reply);
+        hear_answer(conn, &asked->tickets[0], value, out_reply);
     }
     hf__asked_free(conn, asked);
     return wanted ? 1 : 0;
@@ -389,7 +411,7 @@ static int hear_next(struct hf__redis *conn, struct hf__reply *out_reply)
         hf__redis_reply(&asked->tickets[index], HF__REPLY_UNKNOWN, out_reply);
         hf__redis_protocol_error(conn, value, out_reply);
     } else {
-        conn->recipe->hear(conn, &asked->tickets[index], conn->current_item, out_reply);
+        hear_answer(conn, &asked->tickets[index], conn->current_item, out_reply);
         conn->current_item += conn->current_item->span;
     }
     if (asked->answered < asked->count)
@@ -451,7 +473,7 @@ static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t 
 /* 1 with a reply; 0: nothing more has come. */
 static int hear_all(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)
 {
-    for (int reads = 0; reads < READS_MAX && !conn->ending;) {
+    while (!conn->ending) {
         const struct hf__value *value;
         int got = hf__incoming_next(&conn->in, &value, conn->base.error);
 
@@ -465,7 +487,6 @@ static int hear_all(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *o
             continue;
         if (receive_bytes(conn) == 0)
             return 0;
-        reads++;
     }
     return 0;
 }
@@ -542,6 +563,7 @@ static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
         return;
     }
     conn->may_read = true;
+    conn->reads_left = READS_MAX;
     hf__stream_pollset(conn->stream, hf__buffer_count(&conn->out.buffer) > 0, set);
     hf__pollset_until(set, conn->first_deadline_ns);
     hf__pollset_until(set, hf__lookout_first(conn));

@@ -9,7 +9,8 @@
 
 void hf__lookout_set(struct hf__redis *conn, uint64_t claim_id, uint64_t left_ms)
 {
-    uint64_t at_ns = conn->now_ns + left_ms * HF__NS_PER_MS + SLACK_NS;
+    uint64_t ms = left_ms < HF_LEASE_MS_MAX ? left_ms : HF_LEASE_MS_MAX;
+    uint64_t at_ns = conn->now_ns + ms * HF__NS_PER_MS + SLACK_NS;
     struct hf__lookout *lookout;
 
     HF__LIST_FOR(place, &conn->lookouts)

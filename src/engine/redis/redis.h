@@ -132,6 +132,7 @@ struct hf__redis {
     struct hf__incoming in;
     uint64_t sent_bytes; /* that this connection ever sent */
     bool may_read;       /* somebody waited since the last read came back empty */
+    uint32_t reads_left; /* until somebody waits again */
     bool greeted;
     bool ending; /* every request is being answered; then it is DOWN */
     int end_status;
