@@ -252,8 +252,10 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
         operation->gone++;
         break;
     case HF__REPLY_FAILED:
-    case HF__REPLY_UNKNOWN:
-        operation->failure = fail(operation, reply->status, hf__driver_error(&core->driver));
+    case HF__REPLY_UNKNOWN: /* a listing changes nothing, but a break may have happened */
+        operation->failure = fail(
+            operation, breaks && reply->kind == HF__REPLY_UNKNOWN ? HF_EUNKNOWN : reply->status,
+            hf__driver_error(&core->driver));
         break;
     case HF__REPLY_GRANTED:
     case HF__REPLY_QUEUED:
