@@ -1,10 +1,11 @@
 /* faults.c: does the lock keep its promises when processes die, stop and crowd?
  *
- *     faults [--url URL] [--case GLOB] [--long] [--list]
+ *     faults [--url URL] [--case GLOB] [--long] [--list] [--orders FD]
  *
  * Each case is played in a process of its own, one after the other, in a new directory unless a
  * URL is given. It is judged by the log of what its processes did, not by how long they took.
- * --long plays the same cases for longer. */
+ * --long plays the same cases for longer. --orders: the cases on a server instead, whose director
+ * sends orders to that descriptor. */
 
 #include "faults.h"
 
@@ -18,18 +19,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FAULT_ENTRY(sentence) { #sentence, fault_##sentence },
+#define FAULT_ENTRY(sentence) { #sentence, fault_##sentence, false },
+#define STORE_ENTRY(sentence) { #sentence, fault_##sentence, true },
 
 static const struct {
     const char *name;
     void (*play)(struct scene *scene);
-} faults[] = { FAULTS(FAULT_ENTRY) };
+    bool needs_orders;
+} faults[] = { FAULTS(FAULT_ENTRY) STORE_FAULTS(STORE_ENTRY) };
 
 #define FAULT_COUNT (sizeof faults / sizeof faults[0])
 
 struct settings {
     const char *url;
     const char *glob;
+    int orders; /* -1: nobody takes them */
     bool is_long;
     bool list;
 };
@@ -46,7 +50,7 @@ static void play(const struct settings *settings, size_t index, const char *dire
 {
     char url[600];
     char prefix[64];
-    struct scene scene = { .is_long = settings->is_long };
+    struct scene scene = { .is_long = settings->is_long, .orders = settings->orders };
 
     snprintf(url, sizeof url, "file:%s", directory);
     snprintf(prefix, sizeof prefix, "f%llx-%zu-", (unsigned long long)world_now_ns(), index);
@@ -91,11 +95,9 @@ static bool run(const struct settings *settings, size_t index)
 static bool parse(int count, char **arguments, struct settings *settings)
 {
     static const struct option long_options[] = {
-        { "url", required_argument, NULL, 'u' },
-        { "case", required_argument, NULL, 'c' },
-        { "long", no_argument, NULL, 'l' },
-        { "list", no_argument, NULL, 'L' },
-        { NULL, 0, NULL, 0 },
+        { "url", required_argument, NULL, 'u' },    { "case", required_argument, NULL, 'c' },
+        { "long", no_argument, NULL, 'l' },         { "list", no_argument, NULL, 'L' },
+        { "orders", required_argument, NULL, 'o' }, { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -108,6 +110,8 @@ static bool parse(int count, char **arguments, struct settings *settings)
             settings->is_long = true;
         else if (letter == 'L')
             settings->list = true;
+        else if (letter == 'o')
+            settings->orders = (int)strtol(optarg, NULL, 10);
         else
             return false;
     }
@@ -116,17 +120,19 @@ static bool parse(int count, char **arguments, struct settings *settings)
 
 int main(int count, char **arguments)
 {
-    struct settings settings = { .glob = "*" };
+    struct settings settings = { .glob = "*", .orders = -1 };
     size_t passed = 0;
     size_t failed = 0;
 
     if (!parse(count, arguments, &settings)) {
-        fprintf(stderr, "usage: %s [--url URL] [--case GLOB] [--long] [--list]\n", arguments[0]);
+        fprintf(stderr, "usage: %s [--url URL] [--case GLOB] [--long] [--list] [--orders FD]\n",
+                arguments[0]);
         return 2;
     }
     unsetenv("HOLDFAST_URL");
     for (size_t i = 0; i < FAULT_COUNT; i++) {
-        if (fnmatch(settings.glob, faults[i].name, 0) != 0)
+        if (fnmatch(settings.glob, faults[i].name, 0) != 0 ||
+            faults[i].needs_orders != (settings.orders >= 0))
             continue;
         if (settings.list)
             printf("%s\n", faults[i].name);

@@ -21,10 +21,24 @@
     FAULT(waiters_beyond_the_limit_are_refused)               \
     FAULT(a_hundred_thousand_names_live_in_one_place)         \
     FAULT(one_client_holds_ten_thousand)
+
+/* On a server, with somebody who does what scene_order asks for (test/faults/store). */
+#define STORE_FAULTS(FAULT) \
+    /* fault_store.c */                                                \
+    FAULT(a_killed_holder_is_followed_when_its_lease_ends)             \
+    FAULT(a_holder_stopped_beyond_its_lease_is_passed_by_and_knows_it) \
+    FAULT(a_server_that_comes_back_still_knows_who_holds_and_who_waits) \
+    FAULT(a_holder_that_dies_while_the_server_is_away_is_followed)     \
+    FAULT(a_connection_cut_in_the_middle_of_a_release_frees_the_lock)  \
+    FAULT(a_request_delivered_after_we_gave_up_takes_nothing)          \
+    FAULT(waiters_get_there_though_every_message_is_lost)              \
+    FAULT(cuts_at_any_byte_break_no_promise)                           \
+    FAULT(a_thousand_waiters_of_ten_processes_are_served_in_order)
 /* clang-format on */
 
 #define FAULT_ROLE(sentence)    void fault_##sentence(struct scene *scene)
 #define FAULT_DECLARE(sentence) FAULT_ROLE(sentence);
 FAULTS(FAULT_DECLARE)
+STORE_FAULTS(FAULT_DECLARE)
 
 #endif

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -151,6 +152,37 @@ struct history_report scene_judge(struct scene *scene, enum history_order order)
     CHECK_NUMBER(0, rescued);
     CHECK_NUMBER(0, scene_count_listed(scene));
     return report;
+}
+
+struct answer scene_order(struct scene *scene, const char *order)
+{
+    struct answer answer = { "" };
+    char line[sizeof answer.text] = "";
+    size_t count = 0;
+
+    CHECK(scene->orders >= 0);
+    CHECK(dprintf(scene->orders, "%s\n", order) > 0);
+    while (count == 0 || line[count - 1] != '\n') {
+        CHECK(count < sizeof line - 1);
+        CHECK(read(scene->orders, line + count, 1) == 1);
+        count++;
+    }
+    line[count - 1] = '\0';
+    if (strncmp(line, "ok", 2) != 0)
+        fprintf(stderr, "%s: %s\n", order, line);
+    CHECK(strncmp(line, "ok", 2) == 0);
+    if (count > 3)
+        snprintf(answer.text, sizeof answer.text, "%s", line + 3);
+    return answer;
+}
+
+uint64_t scene_stat(struct scene *scene, const char *name)
+{
+    struct answer answer = scene_order(scene, "proxy stat");
+    const char *at = strstr(answer.text, name);
+
+    CHECK(at);
+    return strtoull(at + strlen(name), NULL, 10);
 }
 
 /* --- actors --- */

@@ -15,6 +15,7 @@
 #include "world.h"
 
 #define ACTORS_MAX 64
+#define SERVED_MAX 1024
 
 /* In shared memory. What a case's own actors share comes in `own`. */
 struct stage {
@@ -24,6 +25,7 @@ struct stage {
     _Atomic uint64_t acts[ACTORS_MAX];     /* how much each part has done                  */
     atomic_bool holding[ACTORS_MAX];       /* between a grant and its release */
     _Atomic uint64_t numbers[16];          /* whatever a case counts                       */
+    _Atomic uint64_t served[SERVED_MAX];   /* who, in order                                */
     _Alignas(64) _Atomic uint64_t pair[2]; /* what the locks protect, read and written as  */
     _Alignas(64) _Atomic uint64_t counter; /* two steps: atomic only to keep tools quiet   */
 };
@@ -31,6 +33,7 @@ struct stage {
 struct scene {
     struct world world;
     bool is_long; /* the long version of the case */
+    int orders;   /* somebody who looks after the server and the network; -1: nobody */
     struct history *history;
     struct stage *stage;
     struct actor {
@@ -48,6 +51,13 @@ void scene_kill(struct scene *scene, int part); /* writes it down, SIGKILL, and 
 void scene_stop(struct scene *scene, int part); /* SIGSTOP, and waits until it stands */
 void scene_continue(struct scene *scene, int part);
 void scene_leave(struct scene *scene, int part); /* it must exit with 0 by itself */
+
+/* An order to whoever looks after the server and the network, and what stands behind its `ok`. */
+struct answer {
+    char text[256];
+};
+struct answer scene_order(struct scene *scene, const char *order);
+uint64_t scene_stat(struct scene *scene, const char *name); /* of the proxy */
 
 /* For actors: every step of an attempt is written down. */
 struct turn {
