@@ -24,6 +24,7 @@
 #define STORM_LONG  60000
 #define STORM_BYTES 6000
 #define LONG_MS     8000 /* a lease that outlasts what is done to the server */
+#define HOUR_MS     3600000
 #define RECORDS_MAX 1000000
 
 /* numbers[] of the stage */
@@ -302,6 +303,46 @@ FAULT_ROLE(a_request_delivered_after_we_gave_up_takes_nothing)
     scene_end(scene);
 }
 
+static void ask_in_vain_and_stay(struct scene *scene, int part)
+{
+    struct hf_acquire_options options = leasing(scene);
+    hf_client *client = world_open(&scene->world);
+    struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
+    int status;
+
+    (void)part;
+    atomic_store(&scene->stage->numbers[HOLDS], 1);
+    WAIT_UNTIL(atomic_load(&scene->stage->numbers[GO]) == 1);
+    options.wait_ms = 300;
+    status = scene_take(scene, client, &turn, &options);
+    CHECK(status == HF_EUNREACHABLE || status == HF_EUNKNOWN);
+    atomic_store(&scene->stage->numbers[GAVE_UP], 1);
+    WAIT_UNTIL(atomic_load(&scene->stage->over));
+    hf_close(client);
+}
+
+/* Perhaps early enough to be obeyed: then whoever asked must take it back, long before its lease
+ * would end. */
+FAULT_ROLE(a_request_that_we_gave_up_is_undone_when_it_arrives)
+{
+    struct stage *stage = begin(scene, HOUR_MS);
+
+    scene_enter(scene, 0, ask_in_vain_and_stay);
+    WAIT_UNTIL(atomic_load(&stage->numbers[HOLDS]) == 1);
+    scene_order(scene, "proxy hold");
+    atomic_store(&stage->numbers[GO], 1);
+    WAIT_UNTIL(atomic_load(&stage->numbers[GAVE_UP]) == 1);
+    scene_order(scene, "proxy pass");
+    world_sleep_ms(100);
+    WAIT_UNTIL(strcmp(scene_order(scene, "keys").text, "0") == 0);
+    scene_enter(scene, 1, take_at_once);
+    scene_leave(scene, 1);
+    atomic_store(&stage->over, true);
+    scene_leave(scene, 0);
+    CHECK_NUMBER(1, judge(scene, HISTORY_ANY_ORDER).grants);
+    scene_end(scene);
+}
+
 FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
 {
     struct stage *stage = begin(scene, scene->world.lease_ms);
@@ -316,7 +357,7 @@ FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
     scene_end(scene);
 }
 
-static void live_with_cuts(struct scene *scene, int part)
+static void live_with_trouble(struct scene *scene, int part)
 {
     struct dice dice = { .state = (uint64_t)getpid() * 1000003u };
     hf_client *client = world_open(&scene->world);
@@ -343,21 +384,20 @@ static void live_with_cuts(struct scene *scene, int part)
     hf_close(client);
 }
 
-FAULT_ROLE(cuts_at_any_byte_break_no_promise)
+static void begin_storm(struct scene *scene)
 {
-    struct stage *stage = begin(scene, scene->world.lease_ms);
-    char order[64];
+    for (int part = 0; part < STORM_PARTS; part++)
+        scene_enter(scene, part, live_with_trouble);
+    for (int part = 0; part < STORM_PARTS; part++)
+        WAIT_UNTIL(atomic_load(&scene->stage->acts[part]) > 0);
+}
 
-    snprintf(order, sizeof order, "proxy cut random %d", STORM_BYTES);
-    for (int part = 0; part < STORM_PARTS; part++)
-        scene_enter(scene, part, live_with_cuts);
-    for (int part = 0; part < STORM_PARTS; part++)
-        WAIT_UNTIL(atomic_load(&stage->acts[part]) > 0);
-    scene_order(scene, order);
-    scene_order(scene, "proxy cut");
-    world_sleep_ms(scene->is_long ? STORM_LONG : STORM_MS);
-    scene_order(scene, "proxy pass");
-    for (int part = 0; part < STORM_PARTS; part++) { /* each of them gets on again */
+/* The weather is good again: each of them gets on. */
+static void end_storm(struct scene *scene)
+{
+    struct stage *stage = scene->stage;
+
+    for (int part = 0; part < STORM_PARTS; part++) {
         uint64_t before = atomic_load(&stage->acts[part]);
 
         WAIT_UNTIL(atomic_load(&stage->acts[part]) > before + 3);
@@ -367,9 +407,72 @@ FAULT_ROLE(cuts_at_any_byte_break_no_promise)
     printf("    %llu cuts, %llu not answered with HF_OK\n",
            (unsigned long long)scene_stat(scene, "cuts"),
            (unsigned long long)atomic_load(&stage->numbers[LOSSES]));
-    CHECK(scene_stat(scene, "cuts") > STORM_PARTS);
     judge(scene, HISTORY_ANY_ORDER);
     scene_end(scene);
+}
+
+FAULT_ROLE(cuts_at_any_byte_break_no_promise)
+{
+    char order[64];
+
+    begin(scene, scene->world.lease_ms);
+    begin_storm(scene);
+    snprintf(order, sizeof order, "proxy cut random %d", STORM_BYTES);
+    scene_order(scene, order);
+    scene_order(scene, "proxy cut");
+    world_sleep_ms(scene->is_long ? STORM_LONG : STORM_MS);
+    scene_order(scene, "proxy pass");
+    CHECK(scene_stat(scene, "cuts") > STORM_PARTS);
+    end_storm(scene);
+}
+
+/* Restarts, pauses of the server, holders stopped and killed, lost answers: one after the other. */
+static void make_trouble(struct scene *scene, struct dice *dice)
+{
+    int part = (int)dice_below(dice, STORM_PARTS);
+    int64_t span_ms = (int64_t)dice_below(dice, 300);
+
+    switch (dice_below(dice, 5)) {
+    case 0:
+        scene_order(scene, "server kill");
+        world_sleep_ms(span_ms);
+        scene_order(scene, "server start");
+        return;
+    case 1:
+        scene_order(scene, "server freeze");
+        world_sleep_ms(5 * span_ms);
+        scene_order(scene, "server thaw");
+        return;
+    case 2:
+        scene_stop(scene, part);
+        world_sleep_ms(5 * span_ms);
+        scene_continue(scene, part);
+        return;
+    case 3:
+        scene_kill(scene, part);
+        scene_enter(scene, part, live_with_trouble);
+        return;
+    default:
+        scene_order(scene, "proxy lose");
+        world_sleep_ms(span_ms);
+        scene_order(scene, "proxy pass");
+    }
+}
+
+FAULT_ROLE(trouble_of_every_kind_breaks_no_promise)
+{
+    struct dice dice = { .state = (uint64_t)getpid() };
+    uint64_t end_ns =
+        world_now_ns() + (scene->is_long ? STORM_LONG : STORM_MS) * (uint64_t)NS_PER_MS;
+
+    printf("    seed %llu\n", (unsigned long long)dice.state);
+    begin(scene, scene->world.lease_ms);
+    begin_storm(scene);
+    while (world_now_ns() < end_ns) {
+        make_trouble(scene, &dice);
+        world_sleep_ms((int64_t)dice_below(&dice, 200));
+    }
+    end_storm(scene);
 }
 
 /* --- many --- */

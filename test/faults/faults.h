@@ -31,8 +31,10 @@
     FAULT(a_holder_that_dies_while_the_server_is_away_is_followed)     \
     FAULT(a_connection_cut_in_the_middle_of_a_release_frees_the_lock)  \
     FAULT(a_request_delivered_after_we_gave_up_takes_nothing)          \
+    FAULT(a_request_that_we_gave_up_is_undone_when_it_arrives)         \
     FAULT(waiters_get_there_though_every_message_is_lost)              \
     FAULT(cuts_at_any_byte_break_no_promise)                           \
+    FAULT(trouble_of_every_kind_breaks_no_promise)                     \
     FAULT(a_thousand_waiters_of_ten_processes_are_served_in_order)
 /* clang-format on */
 

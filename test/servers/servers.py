@@ -112,8 +112,8 @@ class Server:
         """Does it answer?"""
         raise NotImplementedError
 
-    def url(self, **options):
-        """Where clients find it."""
+    def url(self, at=None, **options):
+        """Where clients find it; `at`: [host:port ...] instead, as of proxies before it."""
         raise NotImplementedError
 
     def prepare(self):
@@ -131,6 +131,10 @@ class Server:
         self.user_entry = pwd.getpwnam(self.user) if os.geteuid() == 0 else None
         self.prepare()
         self.give_away(folder)
+
+    @property
+    def ports(self):
+        return [self.port]
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -282,10 +286,9 @@ class Redis(Server):
         except (OSError, ServerError):
             return False
 
-    def url(self, **options):
-        """The options of the URL; `server` replaces host:port, as for a proxy before it."""
-        scheme = "rediss" if self.options.get("tls") else "redis"
-        where = options.pop("server", f"127.0.0.1:{self.port}")
+    def url(self, at=None, **options):
+        scheme = options.pop("scheme", self.name) + ("s" if self.options.get("tls") else "")
+        where = ",".join(at or [f"127.0.0.1:{self.port}"])
         if self.options.get("tls"):
             made = self.place.certificates
             options.setdefault("ca", made.ca)
@@ -329,6 +332,39 @@ class Redis(Server):
         return sorted(found)
 
 
+class RedLock:
+    """Independent Redis servers, of which a majority counts: `count` (5), and options of Redis."""
+
+    name = "redlock"
+
+    def __init__(self, place, folder, count=5, **options):
+        self.servers = []
+        for number in range(count):
+            own = os.path.join(folder, str(number))
+            os.mkdir(own, 0o755)
+            self.servers.append(Redis(place, own, **options))
+
+    @property
+    def ports(self):
+        return [server.port for server in self.servers]
+
+    def url(self, at=None, **options):
+        at = at or [f"127.0.0.1:{port}" for port in self.ports]
+        return self.servers[0].url(at=at, scheme=self.name, **options)
+
+    def start(self):
+        for server in self.servers:
+            server.start()
+        return self
+
+    def kill(self):
+        for server in self.servers:
+            server.kill()
+
+    def keys(self):
+        return sorted(key for server in self.servers for key in server.keys())
+
+
 def read_reply(stream):
     """One RESP2 reply: text, number, None, or a list of these. An error is raised."""
     line = stream.readline()
@@ -349,4 +385,4 @@ def read_reply(stream):
     return [read_reply(stream) for _ in range(int(rest))]
 
 
-KINDS = {kind.name: kind for kind in (Redis,)}
+KINDS = {kind.name: kind for kind in (Redis, RedLock)}
