@@ -36,6 +36,9 @@
 #define GAVE_UP 5
 #define LEASE   6
 #define LOSSES  7
+/* The lease of who waits in line is what keeps its place: long, so that a slow machine costs nobody
+ * the place that the judge wants it to have. */
+#define PATIENCE 8
 
 static struct hf_acquire_options leasing(const struct scene *scene)
 {
@@ -49,6 +52,7 @@ static struct stage *begin(struct scene *scene, int64_t lease_ms)
 {
     scene_begin(scene, RECORDS_MAX);
     atomic_store(&scene->stage->numbers[LEASE], (uint64_t)lease_ms);
+    atomic_store(&scene->stage->numbers[PATIENCE], LONG_MS);
     return scene->stage;
 }
 
@@ -104,10 +108,12 @@ static void wait_in_line(struct scene *scene, int part)
     struct name name = scene_name(scene, 1);
     hf_client *client = world_open(&scene->world);
     struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
-    hf_claim *claim = world_claim(client, name.text, &options);
+    hf_claim *claim;
     hf_grant *grant = NULL;
 
     (void)part;
+    options.lease_ms = (int64_t)atomic_load(&scene->stage->numbers[PATIENCE]);
+    claim = world_claim(client, name.text, &options);
     WAIT_UNTIL(hf_claim_position(claim) > 0);
     scene_note(scene, &turn, HISTORY_QUEUED, history_now_ns());
     atomic_fetch_add(&scene->stage->numbers[IN_LINE], 1);
@@ -347,13 +353,17 @@ FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
 {
     struct stage *stage = begin(scene, scene->world.lease_ms);
 
+    /* Each may have to wait for its next look, at a third of its lease. */
+    if (!scene->is_long)
+        atomic_store(&stage->numbers[PATIENCE], (uint64_t)scene->world.lease_ms);
     scene_order(scene, "proxy deaf");
     line_up(scene, DEAF);
     atomic_store(&stage->numbers[GO], 1);
     leave(scene, 0, DEAF);
     printf("    %llu messages lost\n", (unsigned long long)scene_stat(scene, "dropped"));
     CHECK(scene_stat(scene, "dropped") >= DEAF);
-    CHECK_NUMBER(1 + DEAF, judge(scene, HISTORY_QUEUE_ORDER).grants);
+    CHECK_NUMBER(1 + DEAF,
+                 judge(scene, scene->is_long ? HISTORY_QUEUE_ORDER : HISTORY_ANY_ORDER).grants);
     scene_end(scene);
 }
 
