@@ -2,8 +2,8 @@
  *
  *     proxy --to PORT [--seed N] [--redis] [--mild]
  *
- * Listens on a free port of 127.0.0.1, prints `port N seed N`, and forwards to 127.0.0.1:PORT. Lines
- * on the standard input change the weather; each is answered by `ok` or `error: why`:
+ * Listens on a free port of 127.0.0.1, prints `port N seed N`, and forwards to 127.0.0.1:PORT.
+ * Lines on the standard input change the weather; each is answered by `ok` or `error: why`:
  *
  *     pass                  all is well again; what was held is delivered
  *     delay MS [MS]         everything comes later, by so much and up to so much more

@@ -24,8 +24,8 @@ struct resp {
     uint8_t frame[RESP_FRAME_BYTES];
 };
 
-/* Copies what the client is to see; the room is `count` + RESP_FRAME_BYTES. With `deaf`, push frames
- * that carry a message are left out, and counted. What is no RESP passes untouched. */
+/* Copies what the client is to see; the room is `count` + RESP_FRAME_BYTES. With `deaf`, push
+ * frames that carry a message are left out, and counted. What is no RESP passes untouched. */
 size_t resp_filter(struct resp *resp, const uint8_t *bytes, size_t count, bool deaf, uint8_t *out,
                    uint64_t *dropped);
 

@@ -1,7 +1,7 @@
 /* redis_wire.c (unit): are the bytes of a Redis server read as others read them?
  *
- * The oracle is hiredis' reader: random replies of RESP2, cut into random pieces, give the same tree
- * there and here. What RESP3 adds, limits and lack of memory are walked one by one. */
+ * The oracle is hiredis' reader: random replies of RESP2, cut into random pieces, give the same
+ * tree there and here. What RESP3 adds, limits and lack of memory are walked one by one. */
 #include "engine/redis/wire.h"
 
 #include <stdio.h>
