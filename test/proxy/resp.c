@@ -4,7 +4,7 @@
  * lacks, every value takes one off. A frame that begins with '>' is kept back until it is whole;
  * then it passes, unless its first element is `message`.
  *
- * What can go wrong: the stream is not RESP. From the first byte that shows it, all of it passes. */
+ * What can go wrong: the stream is not RESP. From the first byte that shows it, all passes. */
 #include "resp.h"
 
 #include <stdlib.h>

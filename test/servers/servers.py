@@ -248,6 +248,7 @@ class Redis(Server):
     It always listens on a Unix socket too, where call() talks to it in clear text."""
 
     name = "redis"
+    STALL_MS = 200
     ADMIN = ("admin", "of-the-tests")
     PERSIST = {
         "always": ["--appendonly", "yes", "--appendfsync", "always"],
@@ -263,6 +264,7 @@ class Redis(Server):
         tls = self.options.get("tls")
         words = ["redis-server", "--bind", "127.0.0.1", "--dir", self.folder, "--save", "",
                  "--unixsocket", self.socket_path, "--unixsocketperm", "777",
+                 "--latency-monitor-threshold", str(self.STALL_MS),
                  "--port", "0" if tls else str(self.port)]
         words += self.PERSIST[self.options.get("persist", "always")]
         if tls:
@@ -321,6 +323,13 @@ class Redis(Server):
             stream.write(b"$%d\r\n%s\r\n" % (len(data), data))
         stream.flush()
 
+    def stalls(self):
+        """{what: the longest in ms} that kept the server from answering for STALL_MS or longer."""
+        return {event[0]: event[3] for event in self.call("LATENCY", "LATEST")}
+
+    def forget_stalls(self):
+        self.call("LATENCY", "RESET")
+
     def keys(self):
         """Every key of every database, sorted."""
         found = []
@@ -360,6 +369,14 @@ class RedLock:
     def kill(self):
         for server in self.servers:
             server.kill()
+
+    def stalls(self):
+        return {f"{server.port} {what}": ms for server in self.servers
+                for what, ms in server.stalls().items()}
+
+    def forget_stalls(self):
+        for server in self.servers:
+            server.forget_stalls()
 
     def keys(self):
         return sorted(key for server in self.servers for key in server.keys())
