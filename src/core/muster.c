@@ -8,7 +8,7 @@
  * all are new, they have nothing to forget.
  *
  * What can go wrong: too few others are there: then it waits. Two clients do it at once: a store
- * only ever raises what it was told before. */
+ * only ever raises what it was told before, and who sees it admitted by another trusts it too. */
 #include "base/clock.h"
 #include "core/core.h"
 
@@ -58,6 +58,7 @@ static void ask(struct hf__driver *driver, size_t store, enum hf__request_kind k
 void hf__muster_step(struct hf__driver *driver, uint64_t now_ns)
 {
     bool doubts = false;
+    bool new_cluster;
 
     for (size_t i = 0; driver->stores > 1 && i < driver->stores; i++)
         doubts = doubts || is_doubted(driver, i);
@@ -68,12 +69,10 @@ void hf__muster_step(struct hf__driver *driver, uint64_t now_ns)
 
     driver->muster_at_ns = now_ns + ROUND_NS;
     driver->muster_round++;
+    new_cluster = all_are_new(driver);
     for (size_t i = 0; i < driver->stores; i++) {
         link_of(driver, i)->surveyed = false;
-        if (all_are_new(driver))
-            ask(driver, i, HF__REQUEST_ADMIT, 0, now_ns);
-        else if (!is_doubted(driver, i))
-            ask(driver, i, HF__REQUEST_SURVEY, 0, now_ns);
+        ask(driver, i, new_cluster ? HF__REQUEST_ADMIT : HF__REQUEST_SURVEY, 0, now_ns);
     }
 }
 
@@ -116,6 +115,9 @@ void hf__muster_hear(struct hf__driver *driver, size_t store, const struct hf__r
         trust(driver, store);
         return;
     }
+    if (link_of(driver, store)->conn->doubted)
+        return; /* what it knows is not enough */
+    trust(driver, store);
     if (reply->ticket.round != driver->muster_round)
         return;
     link_of(driver, store)->surveyed = true;

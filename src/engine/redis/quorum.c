@@ -137,7 +137,8 @@ static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply
     return true;
 }
 
-static bool hear_done(const struct hf__value *value, struct hf__reply *out_reply)
+static bool hear_done(struct hf__redis *conn, const struct hf__value *value,
+                      struct hf__reply *out_reply)
 {
     int64_t longest_ms;
 
@@ -148,6 +149,9 @@ static bool hear_done(const struct hf__value *value, struct hf__reply *out_reply
         longest_ms < 0 || longest_ms > HF_LEASE_MS_MAX)
         return false;
     out_reply->lease_ns = (uint64_t)longest_ms * HF__NS_PER_MS;
+    /* Another client may have admitted it since we looked. */
+    if (hf__value_is(hf__value_at(value, 3), conn->server.run_id))
+        conn->base.doubted = conn->base.is_new = false;
     return true;
 }
 
@@ -179,7 +183,7 @@ static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
     else if (hf__value_is(word, "gone"))
         understood = hear_gone(value, out_reply);
     else if (hf__value_is(word, "done"))
-        understood = hear_done(value, out_reply);
+        understood = hear_done(conn, value, out_reply);
     else if (hf__value_is(word, "unmarked"))
         hear_unmarked(conn, out_reply);
     else if (hf__value_is(word, "stale")) {

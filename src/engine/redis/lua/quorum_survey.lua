@@ -3,4 +3,4 @@ local node = read_node()
 if not node then
     return { 'unmarked' }
 end
-return { 'done', text(node.highest), text(node.longest) }
+return { 'done', text(node.highest), text(node.longest), node.run }
