@@ -32,6 +32,7 @@ static int start(struct hf__driver *driver, size_t lane, size_t store, uint64_t 
         .now_ns = now_ns,
         .caller_driven = driver->caller_driven,
         .client_id = driver->client_id,
+        .wall_offset_us = (int64_t)driver->proposal_offset_us,
         .carries_calls = driver->lanes == 1 || lane == HF__LANE_CALL,
         .carries_keeping = driver->lanes == 1 || lane == HF__LANE_KEEP,
     };
