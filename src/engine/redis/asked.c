@@ -28,6 +28,7 @@ struct hf__asked *hf__asked_begin(struct hf__redis *conn, enum hf__asked_kind ki
     }
     asked->kind = kind;
     asked->step = 0;
+    asked->course = NULL;
     asked->abandoned = false;
     asked->count = tickets;
     asked->answered = 0;
@@ -82,7 +83,8 @@ void hf__asked_done(struct hf__redis *conn)
 
 static bool has_requests(const struct hf__asked *asked)
 {
-    return asked->kind != HF__ASKED_GREETING && asked->kind != HF__ASKED_LOAD;
+    return asked->kind != HF__ASKED_GREETING && asked->kind != HF__ASKED_LOAD &&
+           asked->kind != HF__ASKED_STEP;
 }
 
 static void answer(struct hf__redis *conn, struct hf__asked *asked, int status,

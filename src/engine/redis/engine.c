@@ -5,6 +5,9 @@
  * gathered until the next advance(), and travel together. advance() sends, reads, and hands out one
  * reply at a time: of a batch, of an answer, of a message, of a deadline that has passed.
  *
+ * A recipe may want some of its requests on a connection of their own: it is opened beside this
+ * one, lives and dies with it, and only here is known that they are two.
+ *
  * What can go wrong: the connection dies, or the server sends nonsense: whoever waits is answered,
  * UNKNOWN if its first byte was sent and FAILED if not, and the connection is DOWN. */
 #include <assert.h>
@@ -15,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/raw.h"
 
 #define PORT          6379
 #define CONNECT_NS    (5 * HF__NS_PER_S)
@@ -96,6 +99,7 @@ static int read_options(struct hf__redis *conn, const struct hf__conn_options *o
     hf__text_copy(conn->purpose, sizeof(conn->purpose), options->purpose);
     (void)snprintf(conn->client, sizeof(conn->client), "%016llx",
                    (unsigned long long)options->client_id);
+    conn->wall_offset_us = options->wall_offset_us;
     conn->listens_to_calls = options->carries_calls;
     conn->listens_to_keeper = options->carries_keeping;
     conn->pid = (long)getpid();
@@ -114,26 +118,33 @@ static void let_go(struct hf__redis *conn)
     conn->stream = NULL;
     hf__asked_done(conn);
     hf__lookout_done(conn);
+    hf__course_done(conn);
     hf__scan_done(conn);
     hf__outgoing_done(&conn->out);
     hf__incoming_done(&conn->in);
     hf__env_free(conn->base.env, conn->gathered);
     conn->gathered = NULL;
+    hf__env_free(conn->base.env, conn->sightings);
+    conn->sightings = NULL;
+    conn->recipe = NULL;
 }
 
 static void redis_close(struct hf__conn *base)
 {
     struct hf__redis *conn = redis_of(base);
 
+    if (conn->apart && conn->apart->recipe)
+        let_go(conn->apart);
+    hf__env_free(base->env, conn->apart);
+    conn->apart = NULL;
     if (conn->recipe)
         let_go(conn);
-    conn->recipe = NULL;
 }
 
-static int redis_open(struct hf__conn *base, const struct hf__conn_options *options)
+static int open_one(struct hf__redis *conn, const struct hf__conn_options *options)
 {
-    struct hf__redis *conn = redis_of(base);
-    struct hf__conn kept;
+    struct hf__conn *base = &conn->base;
+    struct hf__conn kept = *base;
     struct hf__stream_options stream = {
         .env = base->env,
         .url = options->url,
@@ -146,8 +157,6 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
     };
     int status;
 
-    redis_close(base);
-    kept = *base;
     memset(conn, 0, sizeof(*conn));
     conn->base = kept;
     conn->recipe = (const struct hf__redis_recipe *)(const void *)base->recipe;
@@ -160,6 +169,7 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
     hf__list_init(&conn->free_asked);
     hf__list_init(&conn->lookouts);
     hf__list_init(&conn->free_lookouts);
+    hf__list_init(&conn->courses);
     hf__outgoing_init(&conn->out, base->env);
     hf__incoming_init(&conn->in, base->env);
     conn->gathered = hf__env_new(base->env, HF__REDIS_BATCH_MAX * sizeof(*conn->gathered));
@@ -172,6 +182,38 @@ static int redis_open(struct hf__conn *base, const struct hf__conn_options *opti
         return status;
     base->state = HF__CONN_CONNECTING;
     return hf__stream_open(&stream, &conn->stream, base->error);
+}
+
+static int open_apart(struct hf__redis *conn, const struct hf__conn_options *options)
+{
+    struct hf__conn_options own = *options;
+    struct hf__redis *apart = hf__env_new(conn->base.env, sizeof(*apart));
+    int status;
+
+    if (!apart)
+        return hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
+    own.carries_calls = own.carries_keeping = false; /* nobody sends messages there */
+    apart->base = (struct hf__conn){ .engine = conn->base.engine,
+                                     .recipe = conn->base.recipe,
+                                     .env = conn->base.env };
+    conn->apart = apart;
+    status = open_one(apart, &own);
+    apart->beside = conn;
+    if (status < 0)
+        hf__text_copy(conn->base.error, sizeof(conn->base.error), apart->base.error);
+    return status;
+}
+
+static int redis_open(struct hf__conn *base, const struct hf__conn_options *options)
+{
+    struct hf__redis *conn = redis_of(base);
+    int status;
+
+    redis_close(base);
+    status = open_one(conn, options);
+    if (status == HF_OK && conn->recipe->releases_apart)
+        status = open_apart(conn, options);
+    return status;
 }
 
 /* --- taking requests --- */
@@ -236,9 +278,9 @@ static int check_quarantine(struct hf__redis *conn, const struct hf__request *re
     return HF_OK;
 }
 
-static int redis_submit(struct hf__conn *base, const struct hf__request *request)
+static int submit_one(struct hf__redis *conn, const struct hf__request *request)
 {
-    struct hf__redis *conn = redis_of(base);
+    struct hf__conn *base = &conn->base;
     struct hf__asked *asked;
     int status = check_quarantine(conn, request);
 
@@ -250,6 +292,11 @@ static int redis_submit(struct hf__conn *base, const struct hf__request *request
     if (!conn->greeted)
         return hf__error_set(base->error, HF_EUNREACHABLE, "%s: not connected yet",
                              hf__stream_peer(conn->stream));
+    if (conn->recipe->start) {
+        status = conn->recipe->start(conn, request);
+        if (status != 0)
+            return status > 0 ? HF_OK : status;
+    }
     if (request->ticket.kind == HF__REQUEST_LIST)
         return hf__scan_start(conn, request);
     if (request->ticket.kind == HF__REQUEST_RENEW || request->ticket.kind == HF__REQUEST_INSPECT)
@@ -265,6 +312,19 @@ static int redis_submit(struct hf__conn *base, const struct hf__request *request
         return status;
     }
     return hf__asked_end(conn, asked, request->deadline_ns);
+}
+
+static int redis_submit(struct hf__conn *base, const struct hf__request *request)
+{
+    struct hf__redis *conn = redis_of(base);
+    int status;
+
+    if (!conn->apart || request->ticket.kind != HF__REQUEST_RELEASE)
+        return submit_one(conn, request);
+    status = submit_one(conn->apart, request);
+    if (status < 0)
+        hf__text_copy(base->error, sizeof(base->error), conn->apart->base.error);
+    return status;
 }
 
 /* --- moving bytes --- */
@@ -438,6 +498,24 @@ static int hear_many(struct hf__redis *conn, struct hf__asked *asked, const stru
     return hear_next(conn, out_reply);
 }
 
+static int hear_step(struct hf__redis *conn, struct hf__asked *asked, const struct hf__value *value,
+                     struct hf__reply *out_reply)
+{
+    struct hf__course *course = asked->course;
+    int got = 0;
+
+    hf__list_remove(&asked->place);
+    if (value->kind == HF__VALUE_ERROR && hf__value_begins(value, "NOSCRIPT"))
+        load_again(conn, conn->now_ns + CONNECT_NS);
+    /* Too late: it must not go on, though its last question was answered. */
+    if (course && conn->now_ns >= course->deadline_ns)
+        got = hf__course_expire(conn, conn->now_ns, out_reply);
+    else if (course)
+        got = conn->recipe->step(conn, course, asked, value, out_reply);
+    hf__asked_free(conn, asked);
+    return got;
+}
+
 static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t now_ns,
                 struct hf__reply *out_reply)
 {
@@ -463,6 +541,8 @@ static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t 
         return hear_one(conn, asked, value, out_reply);
     case HF__ASKED_MANY:
         return hear_many(conn, asked, value, out_reply);
+    case HF__ASKED_STEP:
+        return hear_step(conn, asked, value, out_reply);
     case HF__ASKED_SCAN:
     case HF__ASKED_PAGE:
         hf__list_remove(&asked->place);
@@ -511,16 +591,16 @@ static void go_on(struct hf__redis *conn, uint64_t now_ns)
         status = hf__greet_ask_time(conn, now_ns);
     if (status == HF_OK)
         status = flush_gathered(conn);
+    if (status == HF_OK && conn->greeted && conn->recipe->proceed)
+        status = conn->recipe->proceed(conn);
     if (status < 0)
         end(conn, status);
     if (!conn->ending)
         send_bytes(conn);
 }
 
-static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out_reply)
+static int advance_one(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)
 {
-    struct hf__redis *conn = redis_of(base);
-
     conn->now_ns = now_ns;
     if (now_ns >= conn->first_deadline_ns)
         conn->may_read = true; /* the answer may lie there, and only we come late */
@@ -530,13 +610,12 @@ static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__repl
         return 1;
     if (!conn->ending)
         go_on(conn, now_ns);
-    if (!conn->ending && conn->stream_state == HF__STREAM_UP) {
-        if (hear_all(conn, now_ns, out_reply) > 0)
-            return 1;
-        if (conn->greeted && base->state == HF__CONN_CONNECTING)
-            base->state = HF__CONN_UP;
-    }
+    if (!conn->ending && conn->stream_state == HF__STREAM_UP &&
+        hear_all(conn, now_ns, out_reply) > 0)
+        return 1;
     if (!conn->ending && hf__asked_expire(conn, now_ns, out_reply) > 0)
+        return 1;
+    if (!conn->ending && hf__course_expire(conn, now_ns, out_reply) > 0)
         return 1;
     if (!conn->ending && hf__lookout_due(conn, now_ns, out_reply) > 0)
         return 1;
@@ -547,18 +626,51 @@ static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__repl
         return 0;
     if (flush_gathered(conn) < 0)
         conn->gathered_count = 0;
-    if (hf__asked_end_next(conn, out_reply) > 0)
+    if (hf__asked_end_next(conn, out_reply) > 0 || hf__course_end_next(conn, out_reply) > 0)
         return 1;
     hf__stream_close(conn->stream);
     conn->stream = NULL;
-    base->state = HF__CONN_DOWN;
     return conn->end_status;
 }
 
-static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
+/* Both end together: what is left is answered on either, and then there is nothing to say. */
+static int advance_both(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)
+{
+    struct hf__redis *apart = conn->apart;
+    int got = advance_one(conn, now_ns, out_reply);
+    int other;
+
+    if (got > 0)
+        return got;
+    if (got < 0 && !apart->ending)
+        end(apart, got);
+    other = advance_one(apart, now_ns, out_reply);
+    if (other != 0 && !conn->ending)
+        hf__text_copy(conn->base.error, sizeof(conn->base.error), apart->base.error);
+    if (other >= 0)
+        return other;
+    if (got < 0)
+        return got;
+    end(conn, other);
+    return advance_one(conn, now_ns, out_reply);
+}
+
+static int redis_advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out_reply)
 {
     struct hf__redis *conn = redis_of(base);
+    int got =
+        conn->apart ? advance_both(conn, now_ns, out_reply) : advance_one(conn, now_ns, out_reply);
 
+    if (got < 0)
+        base->state = HF__CONN_DOWN;
+    else if (base->state == HF__CONN_CONNECTING && conn->greeted &&
+             (!conn->apart || conn->apart->greeted))
+        base->state = HF__CONN_UP;
+    return got;
+}
+
+static void pollset_one(struct hf__redis *conn, struct hf__pollset *set)
+{
     if (conn->ending || !conn->stream) {
         hf__pollset_until(set, 0);
         return;
@@ -568,10 +680,26 @@ static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
     hf__stream_pollset(conn->stream, hf__buffer_count(&conn->out.buffer) > 0, set);
     hf__pollset_until(set, conn->first_deadline_ns);
     hf__pollset_until(set, hf__lookout_first(conn));
+    hf__pollset_until(set, hf__course_first(conn));
+}
+
+static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
+{
+    struct hf__redis *conn = redis_of(base);
+
+    pollset_one(conn, set);
+    if (conn->apart)
+        pollset_one(conn->apart, set);
 }
 
 static const char *const schemes[] = { "redis", "rediss", NULL };
-static const struct hf__recipe *const recipes[] = { &hf__redis_fair.recipe, NULL };
+static const struct hf__recipe *const recipes[] = {
+    &hf__redis_fair.recipe,
+    &hf__redis_set.recipe,
+    &hf__redis_setnx.recipe,
+    &hf__redis_getset.recipe,
+    NULL,
+};
 static const char *const redlock_schemes[] = { "redlock", "redlocks", NULL };
 static const struct hf__recipe *const redlock_recipes[] = { &hf__redis_quorum.recipe, NULL };
 

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/raw.h"
 
 enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE, STEP_NODE };
 
@@ -62,15 +62,19 @@ static int send_subscribe(struct hf__redis *conn)
 {
     char channels[2][HF__REDIS_PREFIX_BYTES + 32];
     const char *words[] = { "SUBSCRIBE", channels[0], channels[1] };
+    /* Where keys are other programs' too, clients of different prefixes meet. */
+    const char *prefix = conn->recipe->raw_names ? HF__RAW_CHANNELS : conn->prefix;
     size_t count = 0;
 
     for (int keeper = 0; keeper < 2; keeper++) {
         if (!(keeper ? conn->listens_to_keeper : conn->listens_to_calls))
             continue;
-        (void)snprintf(channels[count++], sizeof(channels[0]), "%s@%s:%c", conn->prefix,
-                       conn->client, keeper ? 'k' : 'c');
+        (void)snprintf(channels[count++], sizeof(channels[0]), "%s@%s:%c", prefix, conn->client,
+                       keeper ? 'k' : 'c');
     }
     conn->channels_left = (uint32_t)count;
+    if (count == 0)
+        return HF_OK;
     return send_words(conn, STEP_SUBSCRIBE, words, count + 1);
 }
 

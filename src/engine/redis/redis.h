@@ -16,6 +16,7 @@
 #define HF__SHA1_HEX_BYTES     40
 
 struct hf__redis;
+struct hf__course;
 
 /* What was sent and is not answered yet. */
 enum hf__asked_kind {
@@ -25,12 +26,14 @@ enum hf__asked_kind {
     HF__ASKED_MANY,     /* renewals or refreshes that travel together */
     HF__ASKED_SCAN,     /* LIST: which names are there? */
     HF__ASKED_PAGE,     /* LIST: one lock */
+    HF__ASKED_STEP,     /* one command of a request that takes several: course.c answers it */
 };
 
 struct hf__asked {
     struct hf__list place; /* in conn->asked: in the order of sending */
     enum hf__asked_kind kind;
     uint32_t step;
+    struct hf__course *course; /* STEP: of which; NULL: it was answered without this */
     uint64_t from; /* its bytes, counted from the first that this connection ever sent */
     uint64_t until;
     uint64_t deadline_ns;
@@ -110,6 +113,15 @@ struct hf__redis_recipe {
     const char *const *scripts; /* NULL ends */
     uint32_t list_script;
     const char *const *endings; /* how the keys end by which a lock is found; NULL ends */
+    bool releases_apart;        /* on a connection of their own */
+    /* Takes a request that takes several commands: 1, or < 0 as ask() does; 0: it takes one. NULL:
+     * none does. */
+    int (*start)(struct hf__redis *conn, const struct hf__request *request);
+    /* The answer to one of them; 1: *out_reply is the answer to the request. */
+    int (*step)(struct hf__redis *conn, struct hf__course *course, const struct hf__asked *asked,
+                const struct hf__value *value, struct hf__reply *out_reply);
+    /* Starts what had to wait for others; NULL: nothing does. */
+    int (*proceed)(struct hf__redis *conn);
     /* Appends the command for a request. < 0: refused, with conn->base.error. */
     int (*ask)(struct hf__redis *conn, const struct hf__request *request);
     /* Appends one command for all that is gathered. */
@@ -142,7 +154,12 @@ struct hf__redis {
     struct hf__list free_asked; /* of one ticket each */
     struct hf__list lookouts;
     struct hf__list free_lookouts;
-    uint64_t now_ns; /* as advance() was told */
+    struct hf__list courses;
+    struct hf__redis *apart;        /* the connection for releases, or NULL */
+    struct hf__redis *beside;       /* of that one: this; or NULL */
+    int64_t wall_offset_us;         /* of our wall clock from our clock */
+    struct hf__sighting *sightings; /* setnx.c */
+    uint64_t now_ns;                /* as advance() was told */
     uint32_t greetings_left;
     uint32_t channels_left;
     struct hf__script scripts[HF__REDIS_SCRIPTS_MAX];
@@ -248,5 +265,8 @@ const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct h
 
 extern const struct hf__redis_recipe hf__redis_fair;
 extern const struct hf__redis_recipe hf__redis_quorum;
+extern const struct hf__redis_recipe hf__redis_set;
+extern const struct hf__redis_recipe hf__redis_setnx;
+extern const struct hf__redis_recipe hf__redis_getset;
 
 #endif

@@ -10,11 +10,18 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "engine/redis/redis.h"
+#include "engine/redis/raw.h"
 
 #define SCAN_COUNT 1000
 #define SEEN_FIRST 256
 #define LOCKS_MAX  64 /* asked for at one time */
+
+/* What the keys begin with that speak for locks. Where these are other programs' keys too, it is the
+ * ones beside them that are ours: an empty prefix must not list the database. */
+static const char *own_prefix(const struct hf__redis *conn)
+{
+    return conn->recipe->raw_names ? HF__RAW_SIDE_PREFIX : conn->prefix;
+}
 
 /* --- asking --- */
 
@@ -27,7 +34,7 @@ static int send_scan(struct hf__redis *conn)
     if (!asked)
         return HF_ENOMEM;
     asked->tickets[0] = conn->listing.ticket;
-    for (const char *at = conn->prefix; *at; at++) {
+    for (const char *at = own_prefix(conn); *at; at++) {
         if (strchr("*?[]^-\\", *at))
             pattern[bytes++] = '\\';
         pattern[bytes++] = *at;
@@ -42,6 +49,19 @@ static int send_scan(struct hf__redis *conn)
     hf__outgoing_text(&conn->out, "COUNT");
     hf__outgoing_number(&conn->out, SCAN_COUNT);
     return hf__asked_end(conn, asked, conn->listing.deadline_ns);
+}
+
+/* What the script must be told of one lock: which of its keys was met; or its key, where that which
+ * was met is the one beside it. */
+static void add_found(struct hf__redis *conn, const struct hf__found *found)
+{
+    char key[HF_NAME_BYTES_MAX + 1];
+
+    if (conn->recipe->raw_names)
+        hf__outgoing_word(&conn->out, key,
+                          hf__raw_key_of_side(found->key, strlen(found->key), key));
+    else
+        hf__outgoing_text(&conn->out, found->ending);
 }
 
 static int send_page(struct hf__redis *conn)
@@ -65,7 +85,7 @@ static int send_page(struct hf__redis *conn)
     hf__outgoing_text(&conn->out, "");
     hf__outgoing_number(&conn->out, listing->skip);
     for (size_t i = 0; i < count; i++)
-        hf__outgoing_text(&conn->out, listing->found[listing->found_at + i].ending);
+        add_found(conn, &listing->found[listing->found_at + i]);
     return hf__asked_end(conn, asked, listing->deadline_ns);
 }
 
@@ -171,7 +191,7 @@ static bool remember(struct hf__redis *conn, const char *key, size_t bytes, bool
 static bool is_lock(const struct hf__redis *conn, const struct hf__value *key, size_t *out_bytes,
                     const char **out_ending)
 {
-    size_t prefix_bytes = strlen(conn->prefix);
+    size_t prefix_bytes = strlen(own_prefix(conn));
 
     for (const char *const *ending = conn->recipe->endings; *ending; ending++) {
         size_t ending_bytes = strlen(*ending);
@@ -238,12 +258,31 @@ static int hear_scan(struct hf__redis *conn, const struct hf__value *value,
 
 /* --- what a page tells --- */
 
+/* The name is what follows our prefix; other keys are not ours to list. */
+static size_t name_of_key(struct hf__redis *conn, const struct hf__value *key)
+{
+    size_t prefix_bytes = strlen(conn->prefix);
+    size_t bytes;
+
+    if (!key || key->kind != HF__VALUE_TEXT || key->bytes <= prefix_bytes ||
+        key->bytes - prefix_bytes > HF_NAME_BYTES_MAX ||
+        memcmp(key->text, conn->prefix, prefix_bytes) != 0)
+        return 0;
+    bytes = key->bytes - prefix_bytes;
+    memcpy(conn->entry_name, key->text + prefix_bytes, bytes);
+    conn->entry_name[bytes] = '\0';
+    return strlen(conn->entry_name) == bytes ? bytes : 0;
+}
+
+/* 0: it has none, or is not to be listed. */
 static size_t name_of(struct hf__redis *conn, const struct hf__value *lock, const char *key)
 {
     const struct hf__value *full = hf__value_at(lock, 0);
     size_t prefix_bytes = strlen(conn->prefix) + 1;
     size_t bytes = strlen(key) - prefix_bytes - 1;
 
+    if (conn->recipe->raw_names)
+        return name_of_key(conn, full);
     if (full && full->kind == HF__VALUE_TEXT && full->bytes > 0 &&
         full->bytes <= HF_NAME_BYTES_MAX) {
         memcpy(conn->entry_name, full->text, full->bytes);
@@ -266,9 +305,13 @@ static bool read_entry(struct hf__redis *conn, const struct hf__value *value)
     if (!who || who->kind != HF__VALUE_TEXT || !hf__value_number(hf__value_at(value, 0), &waits) ||
         !hf__value_number(hf__value_at(value, 2), &n) ||
         !hf__value_number(hf__value_at(value, 3), &left) ||
-        !hf__value_number(hf__value_at(value, 4), &age) || waits < 0 || waits > UINT32_MAX ||
-        !hf__words_read_who(who->text, who->bytes, holder))
+        !hf__value_number(hf__value_at(value, 4), &age) || waits < 0 || waits > UINT32_MAX)
         return false;
+    if (!hf__words_read_who(who->text, who->bytes, holder)) {
+        if (!conn->recipe->raw_names)
+            return false;
+        memset(holder, 0, sizeof(*holder)); /* another program holds it */
+    }
     conn->entry = (struct hf_holding){
         .struct_size = sizeof(conn->entry),
         .name = conn->entry_name,
@@ -276,8 +319,12 @@ static bool read_entry(struct hf__redis *conn, const struct hf__value *value)
         .waiting = waits > 0,
         .position = (uint32_t)waits,
         .fence = (uint64_t)n * 256,
-        .remaining_ms = left < 0 ? 0 : left,
-        .age_ms = age < 0 ? 0 : age,
+        .remaining_ms = left >= 0                 ? left
+                        : conn->recipe->raw_names ? -1
+                                                  : 0,
+        .age_ms = age >= 0                  ? age
+                  : conn->recipe->raw_names ? -1
+                                            : 0,
         .host = holder->host,
         .pid = holder->pid,
         .purpose = holder->purpose,
