@@ -66,9 +66,6 @@ static int start(struct hf__redis *conn, const struct hf__request *request)
 
     if (status < 0)
         return status;
-    if (request->ticket.kind == HF__REQUEST_CLAIM && request->grace_ns > 0)
-        return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
-                             "getset has no fences, so nobody can break it, and needs no grace");
     if (request->ticket.kind == HF__REQUEST_BREAK)
         return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
                              "getset has no fences: only its holder can end it");
@@ -238,10 +235,10 @@ const struct hf__redis_recipe hf__redis_getset = {
         .summary = "SETNX of the time at which it ends, GETSET to take over one that is past: for "
                    "fleets that use it already.",
         .caveat = "The times are the clients' own: where their clocks are apart, two hold it at "
-                  "once. Its values name no owner: there are no fences, so nobody can break it, "
-                  "and it has no grace; where an answer was lost, it is free only when its time "
-                  "is past. Not in order of arrival; what another program holds is noticed by "
-                  "asking again. Use `set`.",
+                  "once. Its values name no owner: there are no fences, so nobody can break it; "
+                  "where an answer was lost, it is free only when its time is past; and a program "
+                  "that gives it back late with a plain DEL deletes its successor's. Not in order "
+                  "of arrival; what another program holds is noticed by asking again. Use `set`.",
         .schema = "",
         .pattern = HF__PATTERN_LEASE,
         .promises = HF_PROMISE_DURABLE | HF_PROMISE_CRASH,

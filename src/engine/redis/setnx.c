@@ -347,8 +347,9 @@ const struct hf__redis_recipe hf__redis_setnx = {
         .summary = "SETNX, then EXPIRE, under prefix and name as they are: for fleets that use it "
                    "already.",
         .caveat = "Whoever dies between the two commands leaves a lock without a time limit, which "
-                  "only another waiter mends, after 5 s; and whoever is slower than that between "
-                  "them, or holds without a limit on purpose, is taken for dead. Not in order of "
+                  "only another waiter mends, after 5 s; whoever is slower than that between them, "
+                  "or holds without a limit on purpose, is taken for dead; and a program that "
+                  "gives it back late with a plain DEL deletes its successor's. Not in order of "
                   "arrival; what another program holds is noticed by asking again. Use `set`.",
         .schema = "",
         .pattern = HF__PATTERN_LEASE,
