@@ -27,6 +27,7 @@ struct hf__course *hf__course_new(struct hf__redis *conn, const struct hf__reque
     course->deadline_ns = request->deadline_ns;
     course->from = HF__NEVER;
     course->queueing = request->queueing;
+    course->number = request->fence / 256;
     course->lease_ms = request->lease_ns / HF__NS_PER_MS;
     course->grace_ms = request->grace_ns / HF__NS_PER_MS;
     course->latest_us = hf__words_latest_us(conn, request);

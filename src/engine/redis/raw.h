@@ -57,6 +57,7 @@ struct hf__course {
     uint64_t from; /* its first byte; HF__NEVER: nothing of it was written yet */
     bool queueing;
     bool released;
+    uint64_t number; /* RELEASE: of the turn, or 0 */
     uint64_t lease_ms;
     uint64_t grace_ms;
     uint64_t latest_us;

@@ -207,6 +207,25 @@ static bool is_lock(const struct hf__redis *conn, const struct hf__value *key, s
     return false;
 }
 
+/* The keys beside other programs' stay for ever: those of other names need not be asked for. Of a
+ * hash the server must tell the name. */
+static bool is_wanted(const struct hf__redis *conn, const struct hf__value *side, size_t bytes)
+{
+    char key[HF_NAME_BYTES_MAX + 1];
+    size_t prefix_bytes = strlen(conn->prefix);
+    size_t key_bytes;
+
+    if (!conn->recipe->raw_names)
+        return true;
+    key_bytes = hf__raw_key_of_side(side->text, bytes, key);
+    if (key_bytes == 0)
+        return true;
+    if (key_bytes <= prefix_bytes || memcmp(key, conn->prefix, prefix_bytes) != 0)
+        return false;
+    return conn->listing.all ||
+           hf__name_matches(conn->listing.glob, key + prefix_bytes, key_bytes - prefix_bytes);
+}
+
 static int note_found(struct hf__redis *conn, const struct hf__value *keys)
 {
     struct hf__scan *listing = &conn->listing;
@@ -222,7 +241,7 @@ static int note_found(struct hf__redis *conn, const struct hf__value *keys)
         size_t bytes;
 
         if (key->kind != HF__VALUE_TEXT || !is_lock(conn, key, &bytes, &found->ending) ||
-            !remember(conn, key->text, key->bytes, &failed))
+            !is_wanted(conn, key, bytes) || !remember(conn, key->text, key->bytes, &failed))
             continue;
         found->key = hf__env_new(conn->base.env, bytes + 1);
         if (!found->key)

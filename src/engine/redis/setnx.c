@@ -215,9 +215,11 @@ static int proceed(struct hf__redis *conn)
 
 static int send_left(struct hf__redis *conn, struct hf__course *course, enum step step)
 {
+    char number[24];
     char tag[24];
-    const char *words[] = { course->token, conn->client, tag, NULL };
+    const char *words[] = { course->token, number, conn->client, tag, NULL };
 
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)course->number);
     (void)snprintf(tag, sizeof(tag), "%llx", (unsigned long long)course->ticket.claim_id);
     return hf__course_run(conn, course, step, HF__RAW_RELEASE, words);
 }
@@ -255,6 +257,7 @@ static int hear_exec(struct hf__redis *conn, struct hf__course *course,
                      const struct hf__value *value, struct hf__reply *out_reply)
 {
     int64_t deleted = 0;
+    int64_t known = 1; /* a script that fails says nothing, and others will be woken by time */
 
     if (value->kind == HF__VALUE_NIL) { /* it changed while we looked */
         course->from = HF__NEVER;
@@ -262,8 +265,10 @@ static int hear_exec(struct hf__redis *conn, struct hf__course *course,
     }
     if (value->kind != HF__VALUE_ARRAY || !hf__value_number(hf__value_at(value, 0), &deleted))
         return hf__course_fail(conn, course, value, out_reply);
+    if (value->count > 1)
+        (void)hf__value_number(hf__value_at(hf__value_at(value, 1), 1), &known);
     hf__redis_reply(&course->ticket, HF__REPLY_GONE, out_reply);
-    out_reply->released = course->released && deleted > 0;
+    out_reply->released = course->released && deleted > 0 && known > 0;
     hf__course_end(conn, course);
     return 1;
 }
@@ -329,6 +334,7 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     case STEP_NUMBER:
     case STEP_LEFT:
         hf__raw_hear(conn, &course->ticket, value, out_reply);
+        out_reply->released = false; /* it was not there */
         hf__course_end(conn, course);
         return 1;
     case STEP_PEXPIRE:
