@@ -292,15 +292,15 @@ static int submit_one(struct hf__redis *conn, const struct hf__request *request)
     if (!conn->greeted)
         return hf__error_set(base->error, HF_EUNREACHABLE, "%s: not connected yet",
                              hf__stream_peer(conn->stream));
+    if (request->ticket.kind == HF__REQUEST_LIST)
+        return hf__scan_start(conn, request);
+    if (request->ticket.kind == HF__REQUEST_RENEW || request->ticket.kind == HF__REQUEST_INSPECT)
+        return gather(conn, request);
     if (conn->recipe->start) {
         status = conn->recipe->start(conn, request);
         if (status != 0)
             return status > 0 ? HF_OK : status;
     }
-    if (request->ticket.kind == HF__REQUEST_LIST)
-        return hf__scan_start(conn, request);
-    if (request->ticket.kind == HF__REQUEST_RENEW || request->ticket.kind == HF__REQUEST_INSPECT)
-        return gather(conn, request);
 
     asked = hf__asked_begin(conn, HF__ASKED_ONE, 1);
     if (!asked)
