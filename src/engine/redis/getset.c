@@ -1,8 +1,8 @@
 /* getset.c: the value is the time at which it ends; whoever finds it past takes over by GETSET.
  *
  * The happy path: SETNX of the time; or GET of one that is past, and GETSET: if it returns what GET
- * saw, it is ours. A script then notes down whose it is, if the value is still ours. What is kept is
- * given later times; RELEASE deletes the key if it has our value.
+ * saw, it is ours. A script then notes down whose it is, if the value is still ours. What is kept
+ * is given later times; RELEASE deletes the key if it has our value.
  *
  * What can go wrong, and is the reason to use another recipe:
  * - the times are the clients' own: where their clocks are apart, one takes over what another still

@@ -16,8 +16,8 @@
 #define SEEN_FIRST 256
 #define LOCKS_MAX  64 /* asked for at one time */
 
-/* What the keys begin with that speak for locks. Where these are other programs' keys too, it is the
- * ones beside them that are ours: an empty prefix must not list the database. */
+/* What the keys begin with that speak for locks. Where these are other programs' keys too, it is
+ * the ones beside them that are ours: an empty prefix must not list the database. */
 static const char *own_prefix(const struct hf__redis *conn)
 {
     return conn->recipe->raw_names ? HF__RAW_SIDE_PREFIX : conn->prefix;

@@ -1,5 +1,5 @@
--- The turn with this number is over. Its holder is told; if it has a grace, the next gets in when it
--- has left, or when the grace is over.
+-- The turn with this number is over. Its holder is told; if it has a grace, the next gets in when
+-- it has left, or when the grace is over.
 -- ARGV: n
 local held, record = redis.call('GET', KEY), read()
 

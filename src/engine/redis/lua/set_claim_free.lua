@@ -8,7 +8,8 @@ do
     if string.sub(KEYS[2], 9, 10) ~= '~s' and
         redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
         local n = string.format('%.0f', now)
-        local rest = ' - ' .. ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. n .. ' ' .. ARGV[7]
+        local rest = ' - ' .. ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. n .. ' ' ..
+            ARGV[7]
         local last = redis.call('SET', KEYS[2], n .. rest, 'GET')
         local number = last and tonumber(string.match(last, '^%d+'))
         if number and number >= now then -- a clock that went back, or a grant each us

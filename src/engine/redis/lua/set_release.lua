@@ -1,5 +1,5 @@
--- Out, whether it held or waited; one who waits is woken. It was ours until now only with the number
--- that we know.
+-- Out, whether it held or waited; one who waits is woken. It was ours until now only with the
+-- number that we know.
 -- ARGV: token, the number or "0", client, tag
 local token, client, tag = ARGV[1], ARGV[3], ARGV[4]
 

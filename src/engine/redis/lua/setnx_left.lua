@@ -1,5 +1,5 @@
--- Out: KEY is not ours any more, or never was. One who waits is woken, if it is free. Answers whether
--- the last number is the one that we know.
+-- Out: KEY is not ours any more, or never was. One who waits is woken, if it is free. Answers
+-- whether the last number is the one that we know.
 -- ARGV: token, the number or "0", client, tag
 local token, client, tag = ARGV[1], ARGV[3], ARGV[4]
 local record = read()
