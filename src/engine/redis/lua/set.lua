@@ -44,6 +44,7 @@ local function issue(last)
         n = now
     end
     if n >= NUMBER_MAX then
+        redis.call('DEL', KEY) -- it is free, or was taken just now
         error('the fence has reached 2^53')
     end
     return text(n)

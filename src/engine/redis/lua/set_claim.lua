@@ -2,6 +2,9 @@
 -- ARGV: token, lease_ms, grace_ms, "1" to be woken, latest (us), bell and tag, who
 local token, lease = ARGV[1], ARGV[2]
 
+if now > tonumber(ARGV[5]) then -- whoever sent this has given up long ago
+    return { 'stale' }
+end
 if is_other_key() then
     return { 'collision' }
 end

@@ -6,9 +6,9 @@ do
         redis.call('DEL', KEYS[1])
         local last = redis.call('SET', KEYS[2], n, 'GET')
         released = 1
-        local number = last and string.match(last, '^%d+')
-        if number ~= n then -- another turn of a claim that was delivered twice
-            redis.call('SET', KEYS[2], number or n)
+        if last and string.sub(last, 1, #n + 1) ~= n .. ' ' then
+            -- Another turn, of a claim that was delivered twice.
+            redis.call('SET', KEYS[2], string.match(last, '^%d+') or n)
             released = 0
         end
         if redis.call('EXISTS', KEYS[2] .. ':w') == 0 then
