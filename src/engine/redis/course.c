@@ -26,14 +26,13 @@ struct hf__course *hf__course_new(struct hf__redis *conn, const struct hf__reque
     course->ticket = request->ticket;
     course->deadline_ns = request->deadline_ns;
     course->from = HF__NEVER;
-    course->queueing = request->queueing;
+    course->ear = hf__raw_ear(conn, request);
     course->number = request->fence / 256;
     course->lease_ms = request->lease_ns / HF__NS_PER_MS;
     course->grace_ms = request->grace_ns / HF__NS_PER_MS;
     course->latest_us = hf__words_latest_us(conn, request);
     course->key_bytes = hf__raw_key(conn, request, course->key);
     hf__words_token(request->token, course->token);
-    hf__raw_bell(conn, request, course->bell);
     if (request->ticket.kind == HF__REQUEST_CLAIM)
         hf__words_who(conn, request->ticket.claim_id, request->purpose, course->who);
     hf__list_append(&conn->courses, &course->place);

@@ -46,14 +46,17 @@ static int start_claim(struct hf__redis *conn, const struct hf__request *request
 {
     struct hf__course *course = hf__course_new(conn, request);
     const char *words[] = { "SETNX", NULL, NULL, NULL };
+    const char *get[] = { "GET", NULL, NULL };
 
     if (!course)
         return HF_ENOMEM;
     (void)snprintf(course->value, sizeof(course->value), "%llu",
                    (unsigned long long)(wall_ms(conn, request->ticket.sent_ns) + course->lease_ms));
-    words[1] = course->key;
+    words[1] = get[1] = course->key;
     words[2] = course->value;
-    if (hf__course_send(conn, course, STEP_SETNX, words) < 0) {
+    /* Whoever is refused wants to know until when: both questions travel together. */
+    if (hf__course_send(conn, course, STEP_SETNX, words) < 0 ||
+        hf__course_send(conn, course, STEP_GET, get) < 0) {
         hf__course_end(conn, course);
         return HF_ENOMEM;
     }
@@ -140,21 +143,10 @@ static int send_note(struct hf__redis *conn, struct hf__course *course)
 static int send_look(struct hf__redis *conn, struct hf__course *course)
 {
     char lease[24];
-    const char *words[] = { course->token, lease,         course->queueing ? "1" : "0",
-                            course->bell,  course->value, NULL };
+    const char *words[] = { course->token, lease, course->ear, course->who, course->value, NULL };
 
     (void)snprintf(lease, sizeof(lease), "%llu", (unsigned long long)course->lease_ms);
     return hf__course_run(conn, course, STEP_LOOK, LOOK, words);
-}
-
-static int hear_setnx(struct hf__redis *conn, struct hf__course *course,
-                      const struct hf__value *value)
-{
-    const char *get[] = { "GET", course->key, NULL };
-
-    if (value->number == 1)
-        return send_note(conn, course);
-    return hf__course_send(conn, course, STEP_GET, get);
 }
 
 /* Past, by our clock: a time that is no number is not a time, and never past. */
@@ -207,10 +199,11 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     case STEP_SETNX:
         if (value->kind != HF__VALUE_NUMBER)
             return hf__course_fail(conn, course, value, out_reply);
-        status = hear_setnx(conn, course, value);
+        course->won = value->number == 1;
+        status = course->won ? send_note(conn, course) : HF_OK;
         break;
     case STEP_GET:
-        status = hear_get(conn, course, value);
+        status = course->won ? HF_OK : hear_get(conn, course, value);
         break;
     case STEP_GETSET:
         if (value->kind != HF__VALUE_TEXT && value->kind != HF__VALUE_NIL)

@@ -79,16 +79,12 @@ size_t hf__raw_key_of_side(const char *side, size_t side_bytes, char out_key[HF_
     return hf__name_decode(side + prefix_bytes, side_bytes - prefix_bytes - 1, out_key);
 }
 
-size_t hf__raw_bell(const struct hf__redis *conn, const struct hf__request *request,
-                    char out_bell[HF__RAW_BELL_BYTES])
+const char *hf__raw_ear(const struct hf__redis *conn, const struct hf__request *request)
 {
+    if (!request->queueing)
+        return "";
     /* Whoever blocks is woken through the connection that it polls itself. */
-    bool calls = request->blocking && conn->listens_to_calls;
-    int written = snprintf(out_bell, HF__RAW_BELL_BYTES, "%s:%c %llx", conn->client,
-                           calls ? 'c' : 'k', (unsigned long long)request->ticket.claim_id);
-
-    assert(written > 0 && written < HF__RAW_BELL_BYTES);
-    return (size_t)written;
+    return request->blocking && conn->listens_to_calls ? ":c" : ":k";
 }
 
 /* --- asking --- */
@@ -146,14 +142,18 @@ void hf__raw_ask_many(struct hf__redis *conn)
 
 /* --- hearing --- */
 
-static bool hear_granted(const struct hf__value *value, struct hf__reply *out_reply)
+static bool hear_granted(const struct hf__value *number, const struct hf__value *others,
+                         struct hf__reply *out_reply)
 {
     int64_t n;
+    int64_t waiting = 0;
 
-    if (!hf__value_number(hf__value_at(value, 1), &n) || n < 0 || n >= NUMBER_MAX)
+    if (!hf__value_number(number, &n) || n < 0 || n >= NUMBER_MAX)
         return false;
+    (void)hf__value_number(others, &waiting);
     out_reply->kind = HF__REPLY_GRANTED;
     out_reply->fence = (uint64_t)n * 256;
+    out_reply->others_wait = waiting > 0;
     return true;
 }
 
@@ -177,16 +177,24 @@ static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
     return true;
 }
 
+/* What has nothing more to say than one number is answered by that alone: a table would cost the
+ * server as much as two commands. Of a claim it is the fence's, of a release whether it was there. */
+static bool hear_number(const struct hf__value *value, struct hf__reply *out_reply)
+{
+    if (out_reply->ticket.kind == HF__REQUEST_CLAIM && value->kind == HF__VALUE_TEXT)
+        return hear_granted(value, NULL, out_reply);
+    if (out_reply->ticket.kind != HF__REQUEST_RELEASE || value->kind != HF__VALUE_NUMBER)
+        return false;
+    out_reply->kind = HF__REPLY_GONE;
+    out_reply->released = value->number > 0;
+    return true;
+}
+
 static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply)
 {
-    const struct hf__value *more = hf__value_at(value, 1);
-    int64_t had = 0;
-
     out_reply->kind = HF__REPLY_GONE;
-    if (hf__value_is(more, "broken"))
+    if (hf__value_is(hf__value_at(value, 1), "broken"))
         out_reply->cause = "broken";
-    else if (more && hf__value_number(more, &had))
-        out_reply->released = had > 0;
     return true;
 }
 
@@ -223,8 +231,10 @@ void hf__raw_hear(struct hf__redis *conn, const struct hf__ticket *ticket,
     bool understood = word != NULL;
 
     hf__redis_reply(ticket, HF__REPLY_FAILED, out_reply);
-    if (hf__value_is(word, "granted"))
-        understood = hear_granted(value, out_reply);
+    if (value->kind != HF__VALUE_ARRAY)
+        understood = hear_number(value, out_reply);
+    else if (hf__value_is(word, "granted"))
+        understood = hear_granted(hf__value_at(value, 1), hf__value_at(value, 2), out_reply);
     else if (hf__value_is(word, "refused"))
         understood = hear_refused(conn, value, out_reply);
     else if (hf__value_is(word, "gone"))

@@ -8,7 +8,6 @@
 #define HF__RAW_SIDE_PREFIX "hf:key:"
 #define HF__RAW_CHANNELS    "hf:"
 #define HF__RAW_SIDE_BYTES  (HF__NAME_ENCODED_BYTES + 16)
-#define HF__RAW_BELL_BYTES  48
 
 /* The first scripts of each of them; others follow. */
 enum hf__raw_script {
@@ -31,9 +30,8 @@ size_t hf__raw_side(const char *key, size_t key_bytes, char out_side[HF__RAW_SID
 /* The key behind that of our own; 0: it has only a hash, or is not one of ours. */
 size_t hf__raw_key_of_side(const char *side, size_t side_bytes,
                            char out_key[HF_NAME_BYTES_MAX + 1]);
-/* By which a claim is woken: the channel's end, and the tag. */
-size_t hf__raw_bell(const struct hf__redis *conn, const struct hf__request *request,
-                    char out_bell[HF__RAW_BELL_BYTES]);
+/* By which a claim is woken: the end of a channel's name; "": it does not wait. */
+const char *hf__raw_ear(const struct hf__redis *conn, const struct hf__request *request);
 
 /* EVALSHA of one of the recipe's scripts, for this key and that of our own; the caller adds `words`
  * more. */
@@ -55,14 +53,14 @@ struct hf__course {
     struct hf__ticket ticket;
     uint64_t deadline_ns;
     uint64_t from; /* its first byte; HF__NEVER: nothing of it was written yet */
-    bool queueing;
+    bool won;      /* CLAIM: SETNX took it */
     bool released;
+    const char *ear;
     uint64_t number; /* RELEASE: of the turn, or 0 */
     uint64_t lease_ms;
     uint64_t grace_ms;
     uint64_t latest_us;
     char token[2 * HF__TOKEN_BYTES + 1];
-    char bell[HF__RAW_BELL_BYTES];
     char who[HF__REDIS_WHO_BYTES];
     char value[24]; /* getset: what we write, and what we found */
     char found[24];

@@ -25,20 +25,17 @@ static void ask_claim(struct hf__redis *conn, const struct hf__request *request)
 {
     char key[HF__REDIS_KEY_BYTES];
     char token[2 * HF__TOKEN_BYTES + 1];
-    char bell[HF__RAW_BELL_BYTES];
     char who[HF__REDIS_WHO_BYTES];
     size_t key_bytes = hf__raw_key(conn, request, key);
-    size_t bell_bytes = hf__raw_bell(conn, request, bell);
     size_t who_bytes = hf__words_who(conn, request->ticket.claim_id, request->purpose, who);
 
     hf__words_token(request->token, token);
-    hf__raw_begin(conn, HF__RAW_CLAIM, key, key_bytes, 7);
+    hf__raw_begin(conn, HF__RAW_CLAIM, key, key_bytes, 6);
     hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
     hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
     hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
-    hf__outgoing_text(&conn->out, request->queueing ? "1" : "0");
+    hf__outgoing_text(&conn->out, hf__raw_ear(conn, request));
     hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
-    hf__outgoing_word(&conn->out, bell, bell_bytes);
     hf__outgoing_word(&conn->out, who, who_bytes);
 }
 

@@ -138,8 +138,7 @@ static int send_limit(struct hf__redis *conn, struct hf__course *course)
 static int send_look(struct hf__redis *conn, struct hf__course *course)
 {
     char lease[24];
-    const char *words[] = { course->token, lease, course->queueing ? "1" : "0", course->bell,
-                            NULL };
+    const char *words[] = { course->token, lease, course->ear, course->who, NULL };
 
     (void)snprintf(lease, sizeof(lease), "%llu", (unsigned long long)course->lease_ms);
     return hf__course_run(conn, course, STEP_LOOK, LOOK, words);
@@ -154,7 +153,8 @@ static int start_claim(struct hf__redis *conn, const struct hf__request *request
         return HF_ENOMEM;
     words[1] = course->key;
     words[2] = course->token;
-    if (hf__course_send(conn, course, STEP_SETNX, words) < 0) {
+    /* Whoever is refused wants to know by whom: both questions travel together. */
+    if (hf__course_send(conn, course, STEP_SETNX, words) < 0 || send_look(conn, course) < 0) {
         hf__course_end(conn, course);
         return HF_ENOMEM;
     }
@@ -265,8 +265,7 @@ static int hear_exec(struct hf__redis *conn, struct hf__course *course,
     }
     if (value->kind != HF__VALUE_ARRAY || !hf__value_number(hf__value_at(value, 0), &deleted))
         return hf__course_fail(conn, course, value, out_reply);
-    if (value->count > 1)
-        (void)hf__value_number(hf__value_at(hf__value_at(value, 1), 1), &known);
+    (void)hf__value_number(hf__value_at(value, 1), &known);
     hf__redis_reply(&course->ticket, HF__REPLY_GONE, out_reply);
     out_reply->released = course->released && deleted > 0 && known > 0;
     hf__course_end(conn, course);
@@ -296,13 +295,6 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     return HF_OK;
 }
 
-/* SETNX was answered: 1 is ours, 0 is not. */
-static int hear_setnx(struct hf__redis *conn, struct hf__course *course,
-                      const struct hf__value *value)
-{
-    return value->number == 1 ? send_limit(conn, course) : send_look(conn, course);
-}
-
 static int step(struct hf__redis *conn, struct hf__course *course, const struct hf__asked *asked,
                 const struct hf__value *value, struct hf__reply *out_reply)
 {
@@ -319,10 +311,13 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     case STEP_SETNX:
         if (value->kind != HF__VALUE_NUMBER)
             return hf__course_fail(conn, course, value, out_reply);
-        status = hear_setnx(conn, course, value);
+        course->won = value->number == 1;
+        status = course->won ? send_limit(conn, course) : HF_OK;
         break;
     case STEP_LOOK:
-        if (!hf__value_is(hf__value_at(value, 0), "ours"))
+        if (course->won)
+            break;
+        if (value->kind != HF__VALUE_ARRAY || !hf__value_is(hf__value_at(value, 0), "ours"))
             return hear_look(conn, course, value, out_reply);
         status = send_limit(conn, course);
         break;

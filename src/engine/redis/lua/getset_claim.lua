@@ -13,5 +13,4 @@ if now > tonumber(ARGV[4]) then -- whoever sent this has given up
     return { 'stale' }
 end
 redis.call('PEXPIRE', KEY, text(ARGV[2] + 60000))
-note(read().n, ARGV[6] .. ':' .. ARGV[1], ARGV[2], ARGV[3], ARGV[5])
-return { 'granted', '0' }
+return { 'granted', '0', note(read().n, ARGV[6] .. ':' .. ARGV[1], ARGV[2], ARGV[3], ARGV[5]) }

@@ -1,6 +1,6 @@
 -- It is not free: who holds it? Ourselves, perhaps, if an answer was lost: then from now on for a
 -- whole lease.
--- ARGV: token, lease_ms, "1" to be woken, bell and tag, value
+-- ARGV: token, lease_ms, the ear to be woken by or "", who, value
 local held, record = redis.call('GET', KEY), read()
 
 if held and record.mark == held .. ':' .. ARGV[1] then

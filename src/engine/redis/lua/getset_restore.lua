@@ -3,4 +3,4 @@
 if redis.call('GET', KEY) == ARGV[1] then
     redis.call('SET', KEY, ARGV[2], 'PX', text(ARGV[3] + 60000))
 end
-return refuse(redis.call('GET', KEY), '0', '', ARGV[3])
+return refuse(redis.call('GET', KEY), '', '', ARGV[3])

@@ -6,7 +6,8 @@
 --             out, and while one of ours holds it
 --             "n told mark lease_ms grace_ms since_us WHO"
 --             told is "w" when the holder knows that others wait, else "-"; mark is the value of
---             KEY, for getset with ":token" behind it. If KEY has another value, another holds it
+--             KEY, for getset with ":token" behind it. If KEY has another value, another holds it.
+--             "n w": it is free, and there are others who wait
 --   SIDE:k    KEY, where SIDE has only a hash of it
 --   SIDE:w    who waits: "bell tag" -> since when, in us
 -- WHO is "client tag pid host purpose". Every script gets KEY and SIDE as its keys, in pairs.
@@ -56,17 +57,22 @@ local function is_other_key()
     return known and known ~= KEY
 end
 
-local function note(n, mark, lease, grace, who)
-    write({ n = n, told = '-', mark = mark, lease = lease, grace = grace, since = text(now),
-            who = who })
-    if string.sub(SIDE, 9, 10) == '~s' then
-        redis.call('SET', SIDE .. ':k', KEY)
+-- Only the number stays.
+local function forget(n)
+    if n ~= '0' then
+        redis.call('SET', SIDE, n .. (redis.call('EXISTS', SIDE .. ':w') == 1 and ' w' or ''))
     end
 end
 
--- Only the number stays.
-local function forget(record)
-    redis.call('SET', SIDE, record.n)
+-- Answers how many wait.
+local function note(n, mark, lease, grace, who)
+    local waiting = redis.call('ZCARD', SIDE .. ':w')
+    write({ n = n, told = waiting > 0 and 'w' or '-', mark = mark, lease = lease, grace = grace,
+            since = text(now), who = who })
+    if string.sub(SIDE, 9, 10) == '~s' then
+        redis.call('SET', SIDE .. ':k', KEY)
+    end
+    return waiting
 end
 
 -- Is this value of KEY the one that our record is about?
@@ -80,8 +86,7 @@ local function tell(bell, message)
     return redis.call('PUBLISH', CHANNELS .. bell, message)
 end
 
--- It is free: who has waited longest, listens, and is not `leaver` ("client tag") may look.
-local function wake(leaver)
+local function wake_one(leaver)
     for _ = 1, WAKES_MAX do
         local first = redis.call('ZPOPMIN', SIDE .. ':w')[1]
         if not first then
@@ -95,17 +100,30 @@ local function wake(leaver)
     end
 end
 
--- Another holds it: who asks may be woken when that is over, and the holder knows that it waits.
--- Answers the number and who it is, if it is one of ours.
-local function refuse(held, waits, bell, lease)
+-- It is free: who has waited longest, listens, and is not `leaver` ("client tag") may look.
+local function wake(leaver)
+    wake_one(leaver)
+    forget(read().n)
+end
+
+-- Who left was not the holder.
+local function drop(client, tag)
+    redis.call('ZREM', SIDE .. ':w', client .. ':c ' .. tag, client .. ':k ' .. tag)
+end
+
+-- Another holds it: who asks may be woken when that is over, by its ear (":c" or ":k"; "": it does
+-- not wait), and the holder knows that it waits. Answers the number and who it is, if it is one of
+-- ours.
+local function refuse(held, ear, who, lease)
     local record = read()
     local ours = held and is_ours(held, record)
     if ours and redis.call('PTTL', KEY) > tonumber(record.lease) and
         not string.find(record.mark, ':', 1, true) then -- the clock went back
         redis.call('PEXPIRE', KEY, record.lease)
     end
-    if held and waits == '1' then
-        redis.call('ZADD', SIDE .. ':w', 'NX', text(now), bell)
+    if held and ear ~= '' then
+        local asker, asker_tag = string.match(who, '^(%x+) (%x+)')
+        redis.call('ZADD', SIDE .. ':w', 'NX', text(now), asker .. ear .. ' ' .. asker_tag)
         if redis.call('PTTL', SIDE .. ':w') < lease + 1000 then
             redis.call('PEXPIRE', SIDE .. ':w', text(lease + 1000))
         end

@@ -15,7 +15,6 @@ end
 local client, tag = string.match(record.who, '^(%x+) (%x+)')
 if record.grace == '0' then
     redis.call('DEL', KEY)
-    forget(record)
     wake(client .. ' ' .. tag)
 else
     local left = math.min(redis.call('PTTL', KEY), tonumber(record.grace))

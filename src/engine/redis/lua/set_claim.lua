@@ -1,5 +1,5 @@
 -- Take it if it is free; once more: has this token got it?
--- ARGV: token, lease_ms, grace_ms, "1" to be woken, latest (us), bell and tag, who
+-- ARGV: token, lease_ms, grace_ms, ":c" or ":k" to be woken there or "", latest (us), who
 local token, lease = ARGV[1], ARGV[2]
 
 if now > tonumber(ARGV[5]) then -- whoever sent this has given up long ago
@@ -17,5 +17,4 @@ if not held or record.mark ~= token then
     record.n = issue(record.n)
 end
 redis.call('SET', KEY, token, 'PX', lease)
-note(record.n, token, lease, ARGV[3], ARGV[7])
-return { 'granted', record.n }
+return { 'granted', record.n, note(record.n, token, lease, ARGV[3], ARGV[6]) }

@@ -17,5 +17,4 @@ local record = read()
 if record.mark ~= token then
     record.n = issue(record.n)
 end
-note(record.n, token, lease, ARGV[3], ARGV[5])
-return { 'granted', record.n }
+return { 'granted', record.n, note(record.n, token, lease, ARGV[3], ARGV[5]) }

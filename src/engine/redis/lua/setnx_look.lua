@@ -1,6 +1,6 @@
 -- SETNX was refused: by whom? By ourselves, perhaps, if an answer was lost. The value and its time
 -- limit are told too, for a lock without one may be what a dead program left.
--- ARGV: token, lease_ms, "1" to be woken, bell and tag
+-- ARGV: token, lease_ms, the ear to be woken by or "", who
 local held = redis.call('GET', KEY)
 
 if held == ARGV[1] then
