@@ -178,7 +178,8 @@ static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
 }
 
 /* What has nothing more to say than one number is answered by that alone: a table would cost the
- * server as much as two commands. Of a claim it is the fence's, of a release whether it was there. */
+ * server as much as two commands. Of a claim it is the fence's, of a release whether it was
+ * there. */
 static bool hear_number(const struct hf__value *value, struct hf__reply *out_reply)
 {
     if (out_reply->ticket.kind == HF__REQUEST_CLAIM && value->kind == HF__VALUE_TEXT)

@@ -1,4 +1,4 @@
--- A free lock that nobody waits for: nearly every claim ends here, before the rest is even looked at.
+-- A free lock that nobody waits for: nearly every claim ends here, before the rest is looked at.
 -- The time in us has 16 digits until the year 2286, so times are compared as texts: arithmetic and
 -- string.format() would cost as much as another command, and a table as answer as much as two. What
 -- is not plain (the clock went back, a grant each us, others wait) is left to the rest, which finds
