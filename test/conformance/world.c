@@ -470,7 +470,8 @@ bool world_can_break(struct world *world)
     struct name name = world_name(world, "can-break");
     hf_grant *grant = NULL;
 
-    if (world_has_fences(world) && !world_caveat_names(world, "break"))
+    /* Of the recipe, not of this store: who cannot promise that fences rise can still break. */
+    if (world->recipe.promises & HF_PROMISE_FENCE && !world_caveat_names(world, "break"))
         return true;
 
     grant = world_take(world->client, name.text, NULL);
