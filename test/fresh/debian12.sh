@@ -4,8 +4,7 @@
 #     test/fresh/debian12.sh [TARGET...]        (default: demo check)
 #
 # For each target a chroot of its own is made, the last commit is cloned into it, and `make TARGET`
-# is the only command typed there. Takes root, debootstrap, a few minutes and 3 GB below $TMPDIR.
-# The
+# is the only command typed there. Takes root, debootstrap, a few minutes and 3 GB below $TMPDIR. The
 # package mirror is the one that this machine itself uses. Mounts and processes live in namespaces
 # that end with the script, however it ends; the directory is removed.
 set -euo pipefail
@@ -15,6 +14,7 @@ SUITE=bookworm
 if [[ ${1:-} == --inside ]]; then # in the namespaces; $2 is the chroot, $3 the target
     root=$2
     mount --make-rprivate /
+    mount --bind "$root" "$root" # so that its / is a mount point, as on a machine
     mount -t proc proc "$root/proc"
     mount -t sysfs -o ro,nosuid,nodev,noexec sysfs "$root/sys"
     mount -t tmpfs -o mode=0755 tmpfs "$root/dev"
