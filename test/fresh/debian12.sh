@@ -4,9 +4,9 @@
 #     test/fresh/debian12.sh [TARGET...]        (default: demo check)
 #
 # For each target a chroot of its own is made, the last commit is cloned into it, and `make TARGET`
-# is the only command typed there. Takes root, debootstrap, a few minutes and 3 GB below $TMPDIR. The
-# package mirror is the one that this machine itself uses. Mounts and processes live in namespaces
-# that end with the script, however it ends; the directory is removed.
+# is the only command typed there. Takes root, debootstrap, a few minutes and 3 GB below $TMPDIR.
+# The package mirror is the one that this machine itself uses. Mounts and processes live in
+# namespaces that end with the script, however it ends; the directory is removed.
 set -euo pipefail
 
 SUITE=bookworm
