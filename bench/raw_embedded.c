@@ -136,19 +136,19 @@ static const struct bench_raw embedded = {
     },
 };
 
+static const struct bench_raw *const raws[] = {
+    &embedded,
+#ifdef BENCH_HIREDIS
+    &bench_raw_redis,
+    &bench_raw_redlock,
+#endif
+};
+
 const struct bench_raw *bench_raw_find(const char *engine)
 {
-    static const struct bench_raw *const all[] = {
-        &embedded,
-#ifdef BENCH_HIREDIS
-        &bench_raw_redis,
-        &bench_raw_redlock,
-#endif
-    };
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-        if (strcmp(engine, all[i]->engine) == 0)
-            return all[i];
+    for (size_t i = 0; i < sizeof(raws) / sizeof(*raws); i++) {
+        if (strcmp(engine, raws[i]->engine) == 0)
+            return raws[i];
     }
     return NULL;
 }

@@ -1,9 +1,9 @@
 /* raw_redis.c: what are Redis and redlock measured against?
  *
  * hiredis, blocking, one connection for every contender and server, the least commands that could
- * work: SET key value NX PX takes the lock, a script that compares and deletes gives it back. Who is
- * refused asks again after a millisecond. redlock: the same commands to all servers at once, then
- * all answers; it has no fence, no validity and no undoing.
+ * work: SET key value NX PX takes the lock, a script that compares and deletes gives it back. Who
+ * is refused asks again after a millisecond. redlock: the same commands to all servers at once,
+ * then all answers; it has no fence, no validity and no undoing.
  *
  * The hand-over: one raw release and one raw acquire, by the one who receives, when the other has
  * passed it the turn by a futex: that is what W5 is compared with. */
@@ -176,18 +176,16 @@ static int give_back(struct raw_redis *raw, const char *key)
 static int acquire(struct bench_seat *seat)
 {
     struct raw_redis *raw = raw_of(seat);
+    int taken;
 
     if (!raw)
         return HF_ESYSTEM;
-    for (;;) {
-        int taken = try_once(raw, seat->name);
-
-        if (taken != 0)
-            return taken < 0 ? taken : HF_OK;
+    while ((taken = try_once(raw, seat->name)) == 0) {
         if (raw->count > 1 && give_back(raw, seat->name) < 0) /* what it had of a minority */
             return HF_ESYSTEM;
         bench_clock_sleep(POLL_NS);
     }
+    return taken < 0 ? taken : HF_OK;
 }
 
 static int release(struct bench_seat *seat)

@@ -43,11 +43,11 @@ extern const struct bench_side bench_side_token;
 /* What an engine is measured against. */
 struct bench_raw {
     const char *engine;
-    const struct bench_side *cycle;     /* W1, W2, W3 */
-    const struct bench_side *contended; /* W4         */
-    const struct bench_side *beside;    /* W4: printed too; may be NULL */
-    const struct bench_side *handover;  /* W5         */
-    const struct bench_side *idle;      /* W6         */
+    const struct bench_side *cycle;            /* W1, W2, W3 */
+    const struct bench_side *contended;        /* W4         */
+    const struct bench_side *beside;           /* W4: printed too; may be NULL */
+    const struct bench_side *handover;         /* W5         */
+    const struct bench_side *idle;             /* W6         */
     double (*count_requests)(const char *url); /* at the store, ever; NULL: nobody counts */
     const char *sentences[6];                  /* what raw is, by workload     */
 };

@@ -9,9 +9,9 @@
 #include "core/core.h"
 
 struct hf_client {
-    pthread_mutex_t mutex;  /* guards everything below, and every engine call */
+    pthread_mutex_t mutex;   /* guards everything below, and every engine call */
     pthread_cond_t answered; /* an extend or downgrade has its answer */
-    struct hf_client *self; /* for functions that are handed a const client */
+    struct hf_client *self;  /* for functions that are handed a const client */
     struct hf__env env;
     struct hf__core core;
     uint8_t *alive;      /* a page that the kernel wipes in a fork: 1 in the owner's process only */

@@ -7,8 +7,8 @@
  * polling.
  *
  * The keeper is one thread per client: it polls its own lane, and that of the calls when nobody has
- * called for a while, does what is due, and raises events. It blocks all signals, holds the mutex only for a step, and
- * ends only in hf_close.
+ * called for a while, does what is due, and raises events. It blocks all signals, holds the mutex
+ * only for a step, and ends only in hf_close.
  *
  * What can go wrong: a wake-up that is lost: none is relied upon alone, because whoever sleeps
  * looked at the word before it looked for news. A keeper that sleeps too long: whoever makes

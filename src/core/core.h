@@ -212,8 +212,8 @@ struct hf__name {
     char text[];
 };
 
-/* LIST or BREAK: answered once, then freed by whoever started it. Of a quorum, all stores are asked,
- * and what a majority says is the answer. */
+/* LIST or BREAK: answered once, then freed by whoever started it. Of a quorum, all stores are
+ * asked, and what a majority says is the answer. */
 struct hf__operation {
     struct hf__list place; /* in core->operations */
     struct hf__list entries;

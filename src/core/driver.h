@@ -42,7 +42,7 @@ struct hf__driver {
     uint64_t client_id;
     uint64_t reconnected;
     char error[HF__ERROR_BYTES];
-    int status; /* HF_OK, or why the last connection failed */
+    int status;            /* HF_OK, or why the last connection failed */
     uint64_t muster_at_ns; /* a quorum with stores in doubt: when to go on with them */
     uint32_t muster_round;
 };
@@ -96,8 +96,8 @@ void hf__muster_hear(struct hf__driver *driver, size_t store, const struct hf__r
 
 uint64_t hf__driver_deadline(const struct hf__driver *driver);
 void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf__pollset *set);
-/* HF__CONN_UP when any request can be answered (by a majority of a quorum, on each lane); DOWN: none
- * is connecting. */
+/* HF__CONN_UP when any request can be answered (by a majority of a quorum, on each lane); DOWN:
+ * none is connecting. */
 enum hf__conn_state hf__driver_state(const struct hf__driver *driver);
 uint32_t hf__driver_promises(const struct hf__driver *driver);
 /* Why these are not all of the recipe's; "": they are, or it never has more. */

@@ -1,11 +1,11 @@
 /* muster.c: which stores of a quorum may be counted?
  *
- * Fences rise because two majorities share a store, and a store never accepts a fence below one that
- * it has accepted. A store that was wiped, or lost the end of its log, has forgotten: its word is
- * not counted (the engine says so: conn->doubted). It is counted again when the longest lease that a
- * majority of the others knows has passed, and every turn that it may have forgotten has ended; and
- * after that it was told the greatest fence that such a majority knows. If all stores are there and
- * all are new, they have nothing to forget.
+ * Fences rise because two majorities share a store, and a store never accepts a fence below one
+ * that it has accepted. A store that was wiped, or lost the end of its log, has forgotten: its word
+ * is not counted (the engine says so: conn->doubted). It is counted again when the longest lease
+ * that a majority of the others knows has passed, and every turn that it may have forgotten has
+ * ended; and after that it was told the greatest fence that such a majority knows. If all stores
+ * are there and all are new, they have nothing to forget.
  *
  * What can go wrong: too few others are there: then it waits. Two clients do it at once: a store
  * only ever raises what it was told before, and who sees it admitted by another trusts it too. */

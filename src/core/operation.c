@@ -2,8 +2,8 @@
  *
  * LIST and BREAK are questions that belong to no claim. The answers to a LIST are copied as they
  * come, because they live only until the next one; the caller visits the copies when no lock is
- * held. Of a quorum every store is asked: a holder is who holds on a majority of them, and a turn is
- * broken when a majority has ended it.
+ * held. Of a quorum every store is asked: a holder is who holds on a majority of them, and a turn
+ * is broken when a majority has ended it.
  *
  * What can go wrong: too few stores answer: the operation fails, though some may have done it. */
 #include <assert.h>

@@ -254,9 +254,9 @@ static void note_stored(struct hf__turn *turn, const struct hf__request *request
         turn->stored_until_ns = until_ns;
 }
 
-/* Calls for whoever blocks, which polls them itself; everything else is the keeper's. A RELEASE must
- * not overtake the CLAIM that it undoes: it travels on the same connection, unless the CLAIM was
- * answered. */
+/* Calls for whoever blocks, which polls them itself; everything else is the keeper's. A RELEASE
+ * must not overtake the CLAIM that it undoes: it travels on the same connection, unless the CLAIM
+ * was answered. */
 static enum hf__lane lane_of(const struct hf__turn *turn, enum hf__request_kind kind)
 {
     bool calls = turn->calls;

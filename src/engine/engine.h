@@ -182,8 +182,8 @@ struct hf__conn_options {
     const char *purpose; /* the client's default */
     uint64_t lease_ns;   /* the client's default */
     uint64_t now_ns;
-    bool caller_driven; /* nobody but the caller's steps will call advance() */
-    uint64_t client_id; /* random; all connections of a client have the same */
+    bool caller_driven;     /* nobody but the caller's steps will call advance() */
+    uint64_t client_id;     /* random; all connections of a client have the same */
     int64_t wall_offset_us; /* wall clock - our clock, for recipes that must write the former */
     /* Blocked callers poll the one; the other is polled as long as the client lives. Where there is
      * one connection alone, it is both. */

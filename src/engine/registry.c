@@ -8,12 +8,12 @@
 
 extern const struct hf__engine hf__embedded_engine;
 extern const struct hf__engine hf__redis_engine;
-extern const struct hf__engine hf__redlock_engine;
+extern const struct hf__engine hf__redis_quorum_engine;
 
 static const struct hf__engine *const engines[] = {
     &hf__embedded_engine,
     &hf__redis_engine,
-    &hf__redlock_engine,
+    &hf__redis_quorum_engine,
     NULL,
 };
 

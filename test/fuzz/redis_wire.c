@@ -35,10 +35,10 @@ static void check_value(const struct hf__incoming *in, const struct hf__value *v
     assert(value->kind <= HF__VALUE_OTHER);
     assert(value->text >= front && value->text + value->bytes <= end);
     assert(value->count < value->span || value->count == 0);
-    assert(!hf__value_at(value, value->count));
-    assert(!hf__value_is(value, "granted") || value->bytes == 7);
-    assert(!hf__value_begins(value, "ERR") || memcmp(value->text, "ERR", 3) == 0);
-    if (hf__value_number(value, &number) && value->kind == HF__VALUE_NUMBER)
+    assert(!hf__wire_at(value, value->count));
+    assert(!hf__wire_is(value, "granted") || value->bytes == 7);
+    assert(!hf__wire_begins(value, "ERR") || memcmp(value->text, "ERR", 3) == 0);
+    if (hf__wire_number(value, &number) && value->kind == HF__VALUE_NUMBER)
         assert(number == value->number);
 }
 
@@ -51,7 +51,7 @@ static void check_message(const struct hf__incoming *in, const struct hf__value 
 
         check_value(in, &row[i]);
         for (uint32_t k = 0; k < row[i].count; k++) {
-            assert(hf__value_at(&row[i], k) == &row[i + span]);
+            assert(hf__wire_at(&row[i], k) == &row[i + span]);
             span += row[i + span].span;
             if (row[i].count > 64) /* the walk from the first is long: once is enough */
                 break;
@@ -74,24 +74,24 @@ static void check_echo(const struct hf__env *env, const struct hf__value *row)
     struct hf__incoming in;
     int64_t number;
 
-    hf__outgoing_init(&out, env);
-    hf__incoming_init(&in, env);
-    hf__outgoing_begin(&out, 3);
-    hf__outgoing_word(&out, row->text, row->bytes);
-    hf__outgoing_number(&out, row->span);
-    hf__outgoing_text(&out, "end");
+    hf__wire_out_init(&out, env);
+    hf__wire_in_init(&in, env);
+    hf__wire_out_begin(&out, 3);
+    hf__wire_out_word(&out, row->text, row->bytes);
+    hf__wire_out_number(&out, row->span);
+    hf__wire_out_text(&out, "end");
     assert(out.status == HF_OK);
     if (hf__buffer_append(&in.buffer, hf__buffer_front(&out.buffer),
                           hf__buffer_count(&out.buffer)) == HF_OK &&
-        hf__incoming_next(&in, &echo, error) == 1) {
+        hf__wire_in_next(&in, &echo, error) == 1) {
         assert(echo->kind == HF__VALUE_ARRAY && echo->count == 3 && echo->span == 4);
-        assert(hf__value_at(echo, 0)->bytes == row->bytes);
-        assert(memcmp(hf__value_at(echo, 0)->text, row->text, row->bytes) == 0);
-        assert(hf__value_number(hf__value_at(echo, 1), &number) && number == row->span);
-        assert(hf__value_is(hf__value_at(echo, 2), "end"));
+        assert(hf__wire_at(echo, 0)->bytes == row->bytes);
+        assert(memcmp(hf__wire_at(echo, 0)->text, row->text, row->bytes) == 0);
+        assert(hf__wire_number(hf__wire_at(echo, 1), &number) && number == row->span);
+        assert(hf__wire_is(hf__wire_at(echo, 2), "end"));
     }
-    hf__incoming_done(&in);
-    hf__outgoing_done(&out);
+    hf__wire_in_done(&in);
+    hf__wire_out_done(&out);
 }
 
 static struct outcome read_all(const struct hf__env *env, const uint8_t *bytes, size_t count,
@@ -102,19 +102,19 @@ static struct outcome read_all(const struct hf__env *env, const uint8_t *bytes, 
     const struct hf__value *row = NULL;
     struct hf__incoming in;
 
-    hf__incoming_init(&in, env);
+    hf__wire_in_init(&in, env);
     for (size_t at = 0; at < count && outcome.status >= 0; at += piece) {
         size_t next = count - at < piece ? count - at : piece;
 
         assert(hf__buffer_append(&in.buffer, bytes + at, next) == HF_OK);
-        while ((outcome.status = hf__incoming_next(&in, &row, error)) == 1) {
+        while ((outcome.status = hf__wire_in_next(&in, &row, error)) == 1) {
             check_message(&in, row, &outcome);
             if (piece > 1)
                 check_echo(env, row);
         }
     }
     assert(outcome.status == 0 || (outcome.status == HF_EPROTOCOL && *error));
-    hf__incoming_done(&in);
+    hf__wire_in_done(&in);
     return outcome;
 }
 

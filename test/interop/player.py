@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Takes redis-py's Lock again and again beside other programs: player.py PORT NAME DIRECTORY SECONDS
+"""Takes redis-py's Lock again and again beside others: player.py PORT NAME DIRECTORY SECONDS
 
 What it does inside is written in player.c. Debian's own python3 is named above because it sees
 Debian's python3-redis.

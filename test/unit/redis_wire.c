@@ -185,7 +185,7 @@ static void read_both(const struct bytes *bytes, struct dice *dice, struct hf__i
         CHECK_EQUAL(hf__buffer_append(&in->buffer, bytes->at + at, count), HF_OK);
         CHECK_EQUAL(redisReaderFeed(reader, bytes->at + at, count), REDIS_OK);
         at += count;
-        got = hf__incoming_next(in, &row, error);
+        got = hf__wire_in_next(in, &row, error);
         CHECK_EQUAL(redisReaderGetReply(reader, &reply), REDIS_OK);
         CHECK_EQUAL(got, at == bytes->count ? 1 : 0);
         CHECK_EQUAL(got, reply ? 1 : 0);
@@ -204,12 +204,12 @@ TEST(redis_wire, reads_what_hiredis_reads)
 
     CHECK(bytes && reader);
     failing_env_init(&world, 0);
-    hf__incoming_init(&in, &world.env);
+    hf__wire_in_init(&in, &world.env);
     for (int i = 0; i < REPLIES; i++) {
         draw_reply(bytes, &dice);
         read_both(bytes, &dice, &in, reader);
     }
-    hf__incoming_done(&in);
+    hf__wire_in_done(&in);
     redisReaderFree(reader);
     free(bytes);
     CHECK_EQUAL(world.live, 0);
@@ -223,15 +223,15 @@ static int read_text(const struct hf__env *env, const char *text, size_t count, 
     struct hf__incoming in;
     int got;
 
-    hf__incoming_init(&in, env);
+    hf__wire_in_init(&in, env);
     got = hf__buffer_append(&in.buffer, text, count);
     if (got == HF_OK)
-        got = hf__incoming_next(&in, &row, error);
+        got = hf__wire_in_next(&in, &row, error);
     for (uint32_t i = 0; got == 1 && i < row->span && i < 255; i++) {
         out_tree[i] = letters[row[i].kind];
         out_tree[i + 1] = '\0';
     }
-    hf__incoming_done(&in);
+    hf__wire_in_done(&in);
     return got;
 }
 
@@ -320,18 +320,18 @@ TEST(redis_wire, an_answer_beyond_the_limit_is_refused_before_it_is_whole)
     int got = 0;
 
     failing_env_init(&world, 0);
-    hf__incoming_init(&in, &world.env);
+    hf__wire_in_init(&in, &world.env);
     CHECK_EQUAL(hf__buffer_append(&in.buffer, "*1000\r\n", 7), HF_OK);
     for (int i = 0; got == 0; i++) {
         CHECK(i < 100);
         CHECK_EQUAL(hf__buffer_append(&in.buffer, "$16384\r\n", 8), HF_OK);
         CHECK_EQUAL(hf__buffer_append(&in.buffer, piece, sizeof(piece)), HF_OK);
         CHECK_EQUAL(hf__buffer_append(&in.buffer, "\r\n", 2), HF_OK);
-        got = hf__incoming_next(&in, &row, error);
+        got = hf__wire_in_next(&in, &row, error);
     }
     CHECK_EQUAL(got, HF_EPROTOCOL);
     CHECK(strstr(error, "bytes"));
-    hf__incoming_done(&in);
+    hf__wire_in_done(&in);
     CHECK_EQUAL(world.live, 0);
 }
 
@@ -362,11 +362,11 @@ TEST(redis_wire, half_a_command_is_never_sent)
         struct hf__outgoing out;
 
         failing_env_init(&world, nth);
-        hf__outgoing_init(&out, &world.env);
-        hf__outgoing_begin(&out, 3);
-        hf__outgoing_text(&out, "SET");
-        hf__outgoing_number(&out, 0);
-        hf__outgoing_word(&out, "a\0b", 3);
+        hf__wire_out_init(&out, &world.env);
+        hf__wire_out_begin(&out, 3);
+        hf__wire_out_text(&out, "SET");
+        hf__wire_out_number(&out, 0);
+        hf__wire_out_word(&out, "a\0b", 3);
         refused = world.refused;
         CHECK_EQUAL(out.status, refused > 0 ? HF_ENOMEM : HF_OK);
         if (refused == 0) {
@@ -375,7 +375,7 @@ TEST(redis_wire, half_a_command_is_never_sent)
             CHECK_EQUAL(hf__buffer_count(&out.buffer), sizeof(wanted) - 1);
             CHECK(memcmp(hf__buffer_front(&out.buffer), wanted, sizeof(wanted) - 1) == 0);
         }
-        hf__outgoing_done(&out);
+        hf__wire_out_done(&out);
         CHECK_EQUAL(world.live, 0);
     }
 }

@@ -5,8 +5,8 @@ import threading
 
 
 class Gate:
-    """Passes everything on, in both directions, until a client sends the command `word` with so many
-    words in all: that, and all that this client sends after it, waits until open() is called."""
+    """Passes everything on, in both directions, until a client sends the command `word` with so
+    many words in all: that, and all that this client sends after it, waits until open()."""
 
     def __init__(self, port, count, word):
         self.beginning = b"*%d\r\n$%d\r\n%s\r\n" % (count, len(word), word)

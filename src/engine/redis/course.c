@@ -87,9 +87,9 @@ int hf__course_send(struct hf__redis *conn, struct hf__course *course, uint32_t 
         count++;
     assert(count < WORDS_MAX);
 
-    hf__outgoing_begin(&conn->out, count);
+    hf__wire_out_begin(&conn->out, count);
     for (size_t i = 0; i < count; i++)
-        hf__outgoing_text(&conn->out, words[i]);
+        hf__wire_out_text(&conn->out, words[i]);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 
@@ -107,7 +107,7 @@ int hf__course_run(struct hf__redis *conn, struct hf__course *course, uint32_t s
 
     hf__raw_begin(conn, script, course->key, course->key_bytes, count);
     for (size_t i = 0; i < count; i++)
-        hf__outgoing_text(&conn->out, words[i]);
+        hf__wire_out_text(&conn->out, words[i]);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 

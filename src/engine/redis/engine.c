@@ -28,7 +28,7 @@
 #define RESTART_WAIT  "restart_wait"
 
 extern const struct hf__engine hf__redis_engine;
-extern const struct hf__engine hf__redlock_engine;
+extern const struct hf__engine hf__redis_quorum_engine;
 
 static struct hf__redis *redis_of(struct hf__conn *conn)
 {
@@ -120,8 +120,8 @@ static void let_go(struct hf__redis *conn)
     hf__lookout_done(conn);
     hf__course_done(conn);
     hf__scan_done(conn);
-    hf__outgoing_done(&conn->out);
-    hf__incoming_done(&conn->in);
+    hf__wire_out_done(&conn->out);
+    hf__wire_in_done(&conn->in);
     hf__env_free(conn->base.env, conn->gathered);
     conn->gathered = NULL;
     hf__env_free(conn->base.env, conn->sightings);
@@ -170,8 +170,8 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
     hf__list_init(&conn->lookouts);
     hf__list_init(&conn->free_lookouts);
     hf__list_init(&conn->courses);
-    hf__outgoing_init(&conn->out, base->env);
-    hf__incoming_init(&conn->in, base->env);
+    hf__wire_out_init(&conn->out, base->env);
+    hf__wire_in_init(&conn->in, base->env);
     conn->gathered = hf__env_new(base->env, HF__REDIS_BATCH_MAX * sizeof(*conn->gathered));
     if (!conn->gathered)
         return hf__error_set(base->error, HF_ENOMEM, "out of memory");
@@ -401,12 +401,12 @@ static int receive_bytes(struct hf__redis *conn)
 static int hear_push(struct hf__redis *conn, const struct hf__value *push,
                      struct hf__reply *out_reply)
 {
-    const struct hf__value *kind = hf__value_at(push, 0);
-    const struct hf__value *message = hf__value_at(push, 2);
+    const struct hf__value *kind = hf__wire_at(push, 0);
+    const struct hf__value *message = hf__wire_at(push, 2);
 
-    if (hf__value_is(kind, "subscribe"))
+    if (hf__wire_is(kind, "subscribe"))
         hf__greet_listens(conn);
-    if (!hf__value_is(kind, "message") || !message || message->kind != HF__VALUE_TEXT)
+    if (!hf__wire_is(kind, "message") || !message || message->kind != HF__VALUE_TEXT)
         return 0;
     return conn->recipe->news(conn, message, out_reply) ? 1 : 0;
 }
@@ -449,7 +449,7 @@ static int hear_one(struct hf__redis *conn, struct hf__asked *asked, const struc
     if (value->kind == HF__VALUE_ERROR) {
         hf__redis_reply(&asked->tickets[0], HF__REPLY_FAILED, out_reply);
         hf__words_error(conn, value, out_reply);
-        if (hf__value_begins(value, "NOSCRIPT"))
+        if (hf__wire_begins(value, "NOSCRIPT"))
             load_again(conn, asked->deadline_ns);
     } else {
         hear_answer(conn, &asked->tickets[0], value, out_reply);
@@ -477,7 +477,7 @@ static int hear_next(struct hf__redis *conn, struct hf__reply *out_reply)
     }
     if (asked->answered < asked->count)
         return 1;
-    if (value->kind == HF__VALUE_ERROR && hf__value_begins(value, "NOSCRIPT"))
+    if (value->kind == HF__VALUE_ERROR && hf__wire_begins(value, "NOSCRIPT"))
         load_again(conn, asked->deadline_ns);
     conn->current = NULL;
     hf__asked_free(conn, asked);
@@ -505,7 +505,7 @@ static int hear_step(struct hf__redis *conn, struct hf__asked *asked, const stru
     int got = 0;
 
     hf__list_remove(&asked->place);
-    if (value->kind == HF__VALUE_ERROR && hf__value_begins(value, "NOSCRIPT"))
+    if (value->kind == HF__VALUE_ERROR && hf__wire_begins(value, "NOSCRIPT"))
         load_again(conn, conn->now_ns + CONNECT_NS);
     /* Too late: it must not go on, though its last question was answered. */
     if (course && conn->now_ns >= course->deadline_ns)
@@ -556,7 +556,7 @@ static int hear_all(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *o
 {
     while (!conn->ending) {
         const struct hf__value *value;
-        int got = hf__incoming_next(&conn->in, &value, conn->base.error);
+        int got = hf__wire_in_next(&conn->in, &value, conn->base.error);
 
         if (got < 0) {
             end(conn, got);
@@ -716,7 +716,7 @@ const struct hf__engine hf__redis_engine = {
 };
 
 /* The same connections, one to each server. */
-const struct hf__engine hf__redlock_engine = {
+const struct hf__engine hf__redis_quorum_engine = {
     .name = "redlock",
     .url_schemes = redlock_schemes,
     .recipes = redlock_recipes,

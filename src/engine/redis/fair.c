@@ -36,7 +36,7 @@ static void add_bell(struct hf__redis *conn, bool blocking)
 
     memcpy(bell, conn->client, bytes);
     memcpy(bell + bytes, calls ? ":c" : ":k", 2);
-    hf__outgoing_word(&conn->out, bell, bytes + 2);
+    hf__wire_out_word(&conn->out, bell, bytes + 2);
 }
 
 static void ask_claim(struct hf__redis *conn, const struct hf__request *request, const char *token)
@@ -44,14 +44,14 @@ static void ask_claim(struct hf__redis *conn, const struct hf__request *request,
     char who[HF__REDIS_WHO_BYTES];
     size_t who_bytes = hf__words_who(conn, request->ticket.claim_id, request->purpose, who);
 
-    hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    hf__outgoing_text(&conn->out, request->mode == HF_SHARED ? "s" : "x");
-    hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
-    hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
-    hf__outgoing_text(&conn->out, request->queueing ? "1" : "0");
-    hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
+    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    hf__wire_out_text(&conn->out, request->mode == HF_SHARED ? "s" : "x");
+    hf__wire_out_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
+    hf__wire_out_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
+    hf__wire_out_text(&conn->out, request->queueing ? "1" : "0");
+    hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
     add_bell(conn, request->blocking);
-    hf__outgoing_word(&conn->out, who, who_bytes);
+    hf__wire_out_word(&conn->out, who, who_bytes);
 }
 
 static int ask(struct hf__redis *conn, const struct hf__request *request)
@@ -77,20 +77,20 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     if (request->token)
         hf__words_token(request->token, token);
     hf__words_begin(conn, forms[kind].script, 1, forms[kind].words);
-    hf__outgoing_word(&conn->out, key, key_bytes);
+    hf__wire_out_word(&conn->out, key, key_bytes);
     hf__words_channels(conn);
-    hf__outgoing_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
+    hf__wire_out_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
     if (kind == HF__REQUEST_CLAIM) {
         ask_claim(conn, request, token);
         return HF_OK;
     }
     if (kind == HF__REQUEST_BREAK) {
-        hf__outgoing_number(&conn->out, request->fence / 256);
+        hf__wire_out_number(&conn->out, request->fence / 256);
         return HF_OK;
     }
-    hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
     if (kind == HF__REQUEST_RELEASE)
-        hf__outgoing_number(&conn->out, request->fence / 256);
+        hf__wire_out_number(&conn->out, request->fence / 256);
     else
         add_bell(conn, false);
     return HF_OK;
@@ -103,14 +103,14 @@ static void ask_many(struct hf__redis *conn)
 
     hf__words_begin(conn, renews ? RENEW : REFRESH, count, 2 + (size_t)count * (renews ? 3 : 2));
     for (uint32_t i = 0; i < count; i++)
-        hf__outgoing_word(&conn->out, conn->gathered[i].key, conn->gathered[i].key_bytes);
+        hf__wire_out_word(&conn->out, conn->gathered[i].key, conn->gathered[i].key_bytes);
     hf__words_channels(conn);
-    hf__outgoing_word(&conn->out, "", 0);
+    hf__wire_out_word(&conn->out, "", 0);
     for (uint32_t i = 0; i < count; i++) {
-        hf__outgoing_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
-        hf__outgoing_number(&conn->out, conn->gathered[i].lease_ms);
+        hf__wire_out_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
+        hf__wire_out_number(&conn->out, conn->gathered[i].lease_ms);
         if (renews)
-            hf__outgoing_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
+            hf__wire_out_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
     }
 }
 
@@ -121,8 +121,8 @@ static bool hear_granted(const struct hf__value *value, struct hf__reply *out_re
     int64_t n;
     int64_t waiting;
 
-    if (!hf__value_number(hf__value_at(value, 1), &n) ||
-        !hf__value_number(hf__value_at(value, 2), &waiting) || n <= 0 || n >= 1ll << 53)
+    if (!hf__wire_number(hf__wire_at(value, 1), &n) ||
+        !hf__wire_number(hf__wire_at(value, 2), &waiting) || n <= 0 || n >= 1ll << 53)
         return false;
     out_reply->kind = HF__REPLY_GRANTED;
     out_reply->fence = (uint64_t)n * 256;
@@ -133,16 +133,16 @@ static bool hear_granted(const struct hf__value *value, struct hf__reply *out_re
 static bool hear_busy(struct hf__redis *conn, const struct hf__value *value, bool queued,
                       struct hf__reply *out_reply)
 {
-    const struct hf__value *held = hf__value_at(value, 5);
+    const struct hf__value *held = hf__wire_at(value, 5);
     int64_t ahead;
     int64_t rank;
     int64_t left_ms;
     int64_t last;
 
-    if (!hf__value_number(hf__value_at(value, 1), &ahead) ||
-        !hf__value_number(hf__value_at(value, 2), &rank) ||
-        !hf__value_number(hf__value_at(value, 3), &left_ms) ||
-        !hf__value_number(hf__value_at(value, 4), &last) || !held || ahead < 0 ||
+    if (!hf__wire_number(hf__wire_at(value, 1), &ahead) ||
+        !hf__wire_number(hf__wire_at(value, 2), &rank) ||
+        !hf__wire_number(hf__wire_at(value, 3), &left_ms) ||
+        !hf__wire_number(hf__wire_at(value, 4), &last) || !held || ahead < 0 ||
         ahead > UINT32_MAX - 1 || last < 0 || last >= 1ll << 53)
         return false;
     out_reply->kind = queued ? HF__REPLY_QUEUED : HF__REPLY_REFUSED;
@@ -156,15 +156,15 @@ static bool hear_busy(struct hf__redis *conn, const struct hf__value *value, boo
 
 static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply)
 {
-    const struct hf__value *more = hf__value_at(value, 1);
+    const struct hf__value *more = hf__wire_at(value, 1);
     int64_t had = 0;
 
     out_reply->kind = HF__REPLY_GONE;
-    if (hf__value_is(more, "broken"))
+    if (hf__wire_is(more, "broken"))
         out_reply->cause = "broken";
-    else if (hf__value_is(more, "expired"))
+    else if (hf__wire_is(more, "expired"))
         out_reply->cause = "expired";
-    else if (more && hf__value_number(more, &had))
+    else if (more && hf__wire_number(more, &had))
         out_reply->released = had > 0;
     return true;
 }
@@ -178,26 +178,26 @@ static void fail(struct hf__redis *conn, int status, const char *text, struct hf
 static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
                  const struct hf__value *value, struct hf__reply *out_reply)
 {
-    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__value_at(value, 0) : NULL;
+    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__wire_at(value, 0) : NULL;
     bool understood = word != NULL;
 
     hf__redis_reply(ticket, HF__REPLY_FAILED, out_reply);
-    if (hf__value_is(word, "granted"))
+    if (hf__wire_is(word, "granted"))
         understood = hear_granted(value, out_reply);
-    else if (hf__value_is(word, "queued"))
+    else if (hf__wire_is(word, "queued"))
         understood = hear_busy(conn, value, true, out_reply);
-    else if (hf__value_is(word, "refused"))
+    else if (hf__wire_is(word, "refused"))
         understood = hear_busy(conn, value, false, out_reply);
-    else if (hf__value_is(word, "gone"))
+    else if (hf__wire_is(word, "gone"))
         understood = hear_gone(value, out_reply);
-    else if (hf__value_is(word, "done"))
+    else if (hf__wire_is(word, "done"))
         out_reply->kind = HF__REPLY_DONE;
-    else if (hf__value_is(word, "stale")) {
+    else if (hf__wire_is(word, "stale")) {
         conn->clock_doubted = true;
         fail(conn, HF_EUNREACHABLE, "the request came too late by the server's clock", out_reply);
-    } else if (hf__value_is(word, "full"))
+    } else if (hf__wire_is(word, "full"))
         fail(conn, HF_ELIMIT, "65536 claims wait for this lock already", out_reply);
-    else if (hf__value_is(word, "collision"))
+    else if (hf__wire_is(word, "collision"))
         fail(conn, HF_EINTEGRITY, "another name has the same hash", out_reply);
     else
         understood = false;

@@ -114,16 +114,16 @@ static void ask_many(struct hf__redis *conn)
         const struct hf__gathered *one = &conn->gathered[i];
         size_t side_bytes = hf__raw_side(one->key, one->key_bytes, side);
 
-        hf__outgoing_word(&conn->out, one->key, one->key_bytes);
-        hf__outgoing_word(&conn->out, side, side_bytes);
+        hf__wire_out_word(&conn->out, one->key, one->key_bytes);
+        hf__wire_out_word(&conn->out, side, side_bytes);
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct hf__gathered *one = &conn->gathered[i];
 
-        hf__outgoing_word(&conn->out, one->token, 2 * HF__TOKEN_BYTES);
-        hf__outgoing_number(&conn->out, one->lease_ms);
-        hf__outgoing_text(&conn->out, one->shorten ? "1" : "0");
-        hf__outgoing_number(&conn->out, wall_ms(conn, one->ticket.sent_ns) + one->lease_ms);
+        hf__wire_out_word(&conn->out, one->token, 2 * HF__TOKEN_BYTES);
+        hf__wire_out_number(&conn->out, one->lease_ms);
+        hf__wire_out_text(&conn->out, one->shorten ? "1" : "0");
+        hf__wire_out_number(&conn->out, wall_ms(conn, one->ticket.sent_ns) + one->lease_ms);
     }
 }
 
@@ -171,15 +171,15 @@ static int hear_getset(struct hf__redis *conn, struct hf__course *course,
 {
     struct hf__asked *asked;
 
-    if (value->kind == HF__VALUE_NIL || hf__value_is(value, course->found))
+    if (value->kind == HF__VALUE_NIL || hf__wire_is(value, course->found))
         return send_note(conn, course);
     asked = hf__course_ask(conn, course, STEP_RESTORE);
     if (!asked)
         return HF_ENOMEM;
     hf__raw_begin(conn, RESTORE, course->key, course->key_bytes, 3);
-    hf__outgoing_text(&conn->out, course->value);
-    hf__outgoing_word(&conn->out, value->text, value->bytes);
-    hf__outgoing_number(&conn->out, course->lease_ms);
+    hf__wire_out_text(&conn->out, course->value);
+    hf__wire_out_word(&conn->out, value->text, value->bytes);
+    hf__wire_out_number(&conn->out, course->lease_ms);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 

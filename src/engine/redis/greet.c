@@ -29,7 +29,7 @@ static struct hf__asked *begin(struct hf__redis *conn, enum step step, size_t wo
         return NULL;
     asked->step = step;
     conn->greetings_left++;
-    hf__outgoing_begin(&conn->out, words);
+    hf__wire_out_begin(&conn->out, words);
     return asked;
 }
 
@@ -41,7 +41,7 @@ static int send_words(struct hf__redis *conn, enum step step, const char *const 
     if (!asked)
         return HF_ENOMEM;
     for (size_t i = 0; i < count; i++)
-        hf__outgoing_text(&conn->out, words[i]);
+        hf__wire_out_text(&conn->out, words[i]);
     return hf__asked_end(conn, asked, conn->greet_by_ns);
 }
 
@@ -107,10 +107,10 @@ int hf__greet_load(struct hf__redis *conn, uint32_t script, uint64_t deadline_ns
     if (!asked)
         return HF_ENOMEM;
     asked->step = script;
-    hf__outgoing_begin(&conn->out, 3);
-    hf__outgoing_text(&conn->out, "SCRIPT");
-    hf__outgoing_text(&conn->out, "LOAD");
-    hf__outgoing_text(&conn->out, conn->scripts[script].text);
+    hf__wire_out_begin(&conn->out, 3);
+    hf__wire_out_text(&conn->out, "SCRIPT");
+    hf__wire_out_text(&conn->out, "LOAD");
+    hf__wire_out_text(&conn->out, conn->scripts[script].text);
     return hf__asked_end(conn, asked, deadline_ns);
 }
 
@@ -217,8 +217,7 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
 
 static void hear_config(struct hf__redis *conn, const struct hf__value *value)
 {
-    conn->server.append_always =
-        value->count >= 2 && hf__value_is(hf__value_at(value, 1), "always");
+    conn->server.append_always = value->count >= 2 && hf__wire_is(hf__wire_at(value, 1), "always");
 }
 
 static int hear_time(struct hf__redis *conn, const struct hf__value *value)
@@ -226,9 +225,9 @@ static int hear_time(struct hf__redis *conn, const struct hf__value *value)
     int64_t seconds;
     int64_t micros;
 
-    if (value->kind != HF__VALUE_ARRAY || !hf__value_number(hf__value_at(value, 0), &seconds) ||
-        !hf__value_number(hf__value_at(value, 1), &micros) || seconds <= 0 ||
-        seconds > SECONDS_MAX || micros < 0 || micros >= 1000000)
+    if (value->kind != HF__VALUE_ARRAY || !hf__wire_number(hf__wire_at(value, 0), &seconds) ||
+        !hf__wire_number(hf__wire_at(value, 1), &micros) || seconds <= 0 || seconds > SECONDS_MAX ||
+        micros < 0 || micros >= 1000000)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not tell the time");
     conn->server.clock_offset_us =
         seconds * 1000000 + micros - (int64_t)(conn->server.time_asked_ns / HF__NS_PER_US);
@@ -293,7 +292,7 @@ static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
 
     if (asked->step == STEP_CONFIG)
         return HF_OK;
-    if (asked->step == STEP_HELLO && hf__value_begins(value, "ERR"))
+    if (asked->step == STEP_HELLO && hf__wire_begins(value, "ERR"))
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server is older than Redis 6, or no Redis at all");
     if (asked->step == STEP_SELECT)
@@ -308,8 +307,8 @@ static int hear_hello(struct hf__redis *conn, const struct hf__value *value)
     for (uint32_t i = 0; value->kind == HF__VALUE_ARRAY && i + 1 < value->count; i += 2) {
         int64_t version;
 
-        if (hf__value_is(hf__value_at(value, i), "proto") &&
-            hf__value_number(hf__value_at(value, i + 1), &version) && version == 3)
+        if (hf__wire_is(hf__wire_at(value, i), "proto") &&
+            hf__wire_number(hf__wire_at(value, i + 1), &version) && version == 3)
             return HF_OK;
     }
     return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer HELLO");
@@ -335,7 +334,7 @@ static int hear_step(struct hf__redis *conn, enum step step, const struct hf__va
     case STEP_HELLO:
         return hear_hello(conn, value);
     case STEP_SELECT:
-        if (value->kind == HF__VALUE_STATUS && hf__value_is(value, "OK"))
+        if (value->kind == HF__VALUE_STATUS && hf__wire_is(value, "OK"))
             return HF_OK;
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer SELECT");
     case STEP_INFO:

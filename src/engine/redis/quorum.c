@@ -32,13 +32,13 @@ static int ask_node(struct hf__redis *conn, const struct hf__request *request)
     bool admits = request->ticket.kind == HF__REQUEST_ADMIT;
 
     hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 4 : 2);
-    hf__outgoing_text(&conn->out, "");
+    hf__wire_out_text(&conn->out, "");
     hf__words_channels(conn);
-    hf__outgoing_text(&conn->out, "");
+    hf__wire_out_text(&conn->out, "");
     if (!admits)
         return HF_OK;
-    hf__outgoing_number(&conn->out, request->fence / 256);
-    hf__outgoing_text(&conn->out, *conn->server.run_id ? conn->server.run_id : "0");
+    hf__wire_out_number(&conn->out, request->fence / 256);
+    hf__wire_out_text(&conn->out, *conn->server.run_id ? conn->server.run_id : "0");
     return HF_OK;
 }
 
@@ -68,21 +68,21 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
                     kind == HF__REQUEST_CLAIM     ? 8
                     : kind == HF__REQUEST_RELEASE ? 4
                                                   : 3);
-    hf__outgoing_word(&conn->out, key, key_bytes);
+    hf__wire_out_word(&conn->out, key, key_bytes);
     hf__words_channels(conn);
-    hf__outgoing_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
+    hf__wire_out_word(&conn->out, request->name, hashed ? request->name_bytes : 0);
     if (kind == HF__REQUEST_BREAK) {
-        hf__outgoing_number(&conn->out, request->fence / 256);
+        hf__wire_out_number(&conn->out, request->fence / 256);
         return HF_OK;
     }
-    hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    hf__outgoing_number(&conn->out, request->fence / 256);
+    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    hf__wire_out_number(&conn->out, request->fence / 256);
     if (kind == HF__REQUEST_RELEASE)
         return HF_OK;
-    hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
-    hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
-    hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
-    hf__outgoing_word(&conn->out, who,
+    hf__wire_out_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
+    hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
+    hf__wire_out_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
+    hf__wire_out_word(&conn->out, who,
                       hf__words_who(conn, request->ticket.claim_id, request->purpose, who));
     return HF_OK;
 }
@@ -93,13 +93,13 @@ static void ask_many(struct hf__redis *conn)
 
     hf__words_begin(conn, RENEW, count, 2 + 3 * (size_t)count);
     for (uint32_t i = 0; i < count; i++)
-        hf__outgoing_word(&conn->out, conn->gathered[i].key, conn->gathered[i].key_bytes);
+        hf__wire_out_word(&conn->out, conn->gathered[i].key, conn->gathered[i].key_bytes);
     hf__words_channels(conn);
-    hf__outgoing_word(&conn->out, "", 0);
+    hf__wire_out_word(&conn->out, "", 0);
     for (uint32_t i = 0; i < count; i++) {
-        hf__outgoing_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
-        hf__outgoing_number(&conn->out, conn->gathered[i].lease_ms);
-        hf__outgoing_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
+        hf__wire_out_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
+        hf__wire_out_number(&conn->out, conn->gathered[i].lease_ms);
+        hf__wire_out_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
     }
 }
 
@@ -107,7 +107,7 @@ static bool hear_counter(const struct hf__value *value, struct hf__reply *out_re
 {
     int64_t counter;
 
-    if (!hf__value_number(hf__value_at(value, 1), &counter) || counter < 0 || counter >= 1ll << 53)
+    if (!hf__wire_number(hf__wire_at(value, 1), &counter) || counter < 0 || counter >= 1ll << 53)
         return false;
     out_reply->fence = (uint64_t)counter * 256;
     return true;
@@ -116,7 +116,7 @@ static bool hear_counter(const struct hf__value *value, struct hf__reply *out_re
 static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
                          struct hf__reply *out_reply)
 {
-    const struct hf__value *held = hf__value_at(value, 3);
+    const struct hf__value *held = hf__wire_at(value, 3);
 
     out_reply->kind = HF__REPLY_REFUSED;
     if (!held || held->kind != HF__VALUE_TEXT || !hear_counter(value, out_reply))
@@ -130,9 +130,9 @@ static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply
     int64_t had = 0;
 
     out_reply->kind = HF__REPLY_GONE;
-    if (hf__value_is(hf__value_at(value, 1), "broken"))
+    if (hf__wire_is(hf__wire_at(value, 1), "broken"))
         out_reply->cause = "broken";
-    else if (hf__value_number(hf__value_at(value, 1), &had))
+    else if (hf__wire_number(hf__wire_at(value, 1), &had))
         out_reply->released = had > 0;
     return true;
 }
@@ -145,12 +145,12 @@ static bool hear_done(struct hf__redis *conn, const struct hf__value *value,
     out_reply->kind = HF__REPLY_DONE;
     if (out_reply->ticket.kind != HF__REQUEST_SURVEY)
         return true;
-    if (!hear_counter(value, out_reply) || !hf__value_number(hf__value_at(value, 2), &longest_ms) ||
+    if (!hear_counter(value, out_reply) || !hf__wire_number(hf__wire_at(value, 2), &longest_ms) ||
         longest_ms < 0 || longest_ms > HF_LEASE_MS_MAX)
         return false;
     out_reply->lease_ns = (uint64_t)longest_ms * HF__NS_PER_MS;
     /* Another client may have admitted it since we looked. */
-    if (hf__value_is(hf__value_at(value, 3), conn->server.run_id))
+    if (hf__wire_is(hf__wire_at(value, 3), conn->server.run_id))
         conn->base.doubted = conn->base.is_new = false;
     return true;
 }
@@ -169,29 +169,29 @@ static void hear_unmarked(struct hf__redis *conn, struct hf__reply *out_reply)
 static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
                  const struct hf__value *value, struct hf__reply *out_reply)
 {
-    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__value_at(value, 0) : NULL;
+    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__wire_at(value, 0) : NULL;
     bool understood = word != NULL;
 
     hf__redis_reply(ticket, HF__REPLY_GRANTED, out_reply);
-    if (hf__value_is(word, "granted"))
+    if (hf__wire_is(word, "granted"))
         understood = hear_counter(value, out_reply);
-    else if (hf__value_is(word, "low")) {
+    else if (hf__wire_is(word, "low")) {
         understood = hear_counter(value, out_reply);
         out_reply->low = true;
-    } else if (hf__value_is(word, "refused"))
+    } else if (hf__wire_is(word, "refused"))
         understood = hear_refused(conn, value, out_reply);
-    else if (hf__value_is(word, "gone"))
+    else if (hf__wire_is(word, "gone"))
         understood = hear_gone(value, out_reply);
-    else if (hf__value_is(word, "done"))
+    else if (hf__wire_is(word, "done"))
         understood = hear_done(conn, value, out_reply);
-    else if (hf__value_is(word, "unmarked"))
+    else if (hf__wire_is(word, "unmarked"))
         hear_unmarked(conn, out_reply);
-    else if (hf__value_is(word, "stale")) {
+    else if (hf__wire_is(word, "stale")) {
         conn->clock_doubted = true;
         out_reply->kind = HF__REPLY_FAILED;
         out_reply->status = hf__error_set(conn->base.error, HF_EUNREACHABLE,
                                           "the request came too late by the server's clock");
-    } else if (hf__value_is(word, "collision")) {
+    } else if (hf__wire_is(word, "collision")) {
         out_reply->kind = HF__REPLY_FAILED;
         out_reply->status =
             hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
@@ -227,8 +227,8 @@ const struct hf__redis_recipe hf__redis_quorum = {
         .url_forms = "redlock://host[:port],host[:port],host[:port],... redlocks://...",
         .summary = "A majority of independent Redis servers, with fences that they agree on.",
         .caveat = "Every server must keep what it is told (appendonly yes, appendfsync always), or "
-                  "the promises that hang on it are withheld. No line: who waits asks again, and of "
-                  "several who try once at the same moment none may win.",
+                  "the promises that hang on it are withheld. No line: who waits asks again, and "
+                  "of several who try once at the same moment none may win.",
         .schema = "",
         .pattern = HF__PATTERN_QUORUM,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,

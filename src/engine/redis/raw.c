@@ -96,8 +96,8 @@ void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, siz
     size_t side_bytes = hf__raw_side(key, key_bytes, side);
 
     hf__words_begin(conn, script, 2, words);
-    hf__outgoing_word(&conn->out, key, key_bytes);
-    hf__outgoing_word(&conn->out, side, side_bytes);
+    hf__wire_out_word(&conn->out, key, key_bytes);
+    hf__wire_out_word(&conn->out, side, side_bytes);
 }
 
 void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id)
@@ -105,8 +105,8 @@ void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id)
     char tag[24];
 
     (void)snprintf(tag, sizeof(tag), "%llx", (unsigned long long)claim_id);
-    hf__outgoing_text(&conn->out, conn->client);
-    hf__outgoing_text(&conn->out, tag);
+    hf__wire_out_text(&conn->out, conn->client);
+    hf__wire_out_text(&conn->out, tag);
 }
 
 void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf__request *request)
@@ -115,7 +115,7 @@ void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf_
     size_t key_bytes = hf__raw_key(conn, request, key);
 
     hf__raw_begin(conn, script, key, key_bytes, 1);
-    hf__outgoing_number(&conn->out, request->fence % 256 == 0 ? request->fence / 256 : 0);
+    hf__wire_out_number(&conn->out, request->fence % 256 == 0 ? request->fence / 256 : 0);
 }
 
 void hf__raw_ask_many(struct hf__redis *conn)
@@ -130,13 +130,13 @@ void hf__raw_ask_many(struct hf__redis *conn)
         const struct hf__gathered *one = &conn->gathered[i];
         size_t side_bytes = hf__raw_side(one->key, one->key_bytes, side);
 
-        hf__outgoing_word(&conn->out, one->key, one->key_bytes);
-        hf__outgoing_word(&conn->out, side, side_bytes);
+        hf__wire_out_word(&conn->out, one->key, one->key_bytes);
+        hf__wire_out_word(&conn->out, side, side_bytes);
     }
     for (uint32_t i = 0; i < count; i++) {
-        hf__outgoing_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
-        hf__outgoing_number(&conn->out, conn->gathered[i].lease_ms);
-        hf__outgoing_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
+        hf__wire_out_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
+        hf__wire_out_number(&conn->out, conn->gathered[i].lease_ms);
+        hf__wire_out_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");
     }
 }
 
@@ -148,9 +148,9 @@ static bool hear_granted(const struct hf__value *number, const struct hf__value 
     int64_t n;
     int64_t waiting = 0;
 
-    if (!hf__value_number(number, &n) || n < 0 || n >= NUMBER_MAX)
+    if (!hf__wire_number(number, &n) || n < 0 || n >= NUMBER_MAX)
         return false;
-    (void)hf__value_number(others, &waiting);
+    (void)hf__wire_number(others, &waiting);
     out_reply->kind = HF__REPLY_GRANTED;
     out_reply->fence = (uint64_t)n * 256;
     out_reply->others_wait = waiting > 0;
@@ -161,10 +161,10 @@ static bool hear_granted(const struct hf__value *number, const struct hf__value 
 static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
                          struct hf__reply *out_reply)
 {
-    const struct hf__value *who = hf__value_at(value, 2);
+    const struct hf__value *who = hf__wire_at(value, 2);
     int64_t n;
 
-    if (!hf__value_number(hf__value_at(value, 1), &n) || n < 0 || n >= NUMBER_MAX || !who ||
+    if (!hf__wire_number(hf__wire_at(value, 1), &n) || n < 0 || n >= NUMBER_MAX || !who ||
         who->kind != HF__VALUE_TEXT)
         return false;
     out_reply->kind = HF__REPLY_REFUSED;
@@ -194,7 +194,7 @@ static bool hear_number(const struct hf__value *value, struct hf__reply *out_rep
 static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply)
 {
     out_reply->kind = HF__REPLY_GONE;
-    if (hf__value_is(hf__value_at(value, 1), "broken"))
+    if (hf__wire_is(hf__wire_at(value, 1), "broken"))
         out_reply->cause = "broken";
     return true;
 }
@@ -214,7 +214,7 @@ static bool hear_failure(struct hf__redis *conn, const struct hf__value *word,
     };
 
     for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
-        if (!hf__value_is(word, failures[i].word))
+        if (!hf__wire_is(word, failures[i].word))
             continue;
         conn->clock_doubted = conn->clock_doubted || i == 0;
         out_reply->kind = HF__REPLY_FAILED;
@@ -228,19 +228,19 @@ static bool hear_failure(struct hf__redis *conn, const struct hf__value *word,
 void hf__raw_hear(struct hf__redis *conn, const struct hf__ticket *ticket,
                   const struct hf__value *value, struct hf__reply *out_reply)
 {
-    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__value_at(value, 0) : NULL;
+    const struct hf__value *word = value->kind == HF__VALUE_ARRAY ? hf__wire_at(value, 0) : NULL;
     bool understood = word != NULL;
 
     hf__redis_reply(ticket, HF__REPLY_FAILED, out_reply);
     if (value->kind != HF__VALUE_ARRAY)
         understood = hear_number(value, out_reply);
-    else if (hf__value_is(word, "granted"))
-        understood = hear_granted(hf__value_at(value, 1), hf__value_at(value, 2), out_reply);
-    else if (hf__value_is(word, "refused"))
+    else if (hf__wire_is(word, "granted"))
+        understood = hear_granted(hf__wire_at(value, 1), hf__wire_at(value, 2), out_reply);
+    else if (hf__wire_is(word, "refused"))
         understood = hear_refused(conn, value, out_reply);
-    else if (hf__value_is(word, "gone"))
+    else if (hf__wire_is(word, "gone"))
         understood = hear_gone(value, out_reply);
-    else if (hf__value_is(word, "done"))
+    else if (hf__wire_is(word, "done"))
         out_reply->kind = HF__REPLY_DONE;
     else
         understood = word && hear_failure(conn, word, out_reply);

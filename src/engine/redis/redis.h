@@ -235,8 +235,8 @@ void hf__scan_done(struct hf__redis *conn);
 
 /* --- words.c: how are names, tokens and people written in Redis? --- */
 
-/* The key of this lock; HF_ENAME if the store cannot carry it. `out_hashed`: the name itself must be
- * stored beside it. */
+/* The key of this lock; HF_ENAME if the store cannot carry it. `out_hashed`: the name itself must
+ * be stored beside it. */
 size_t hf__words_key(const struct hf__redis *conn, const char *name, size_t name_bytes,
                      char out_key[HF__REDIS_KEY_BYTES], bool *out_hashed);
 void hf__words_token(const uint8_t token[HF__TOKEN_BYTES], char out_text[2 * HF__TOKEN_BYTES + 1]);

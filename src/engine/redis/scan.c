@@ -41,13 +41,13 @@ static int send_scan(struct hf__redis *conn)
     }
     pattern[bytes++] = '{';
     pattern[bytes++] = '*';
-    hf__outgoing_begin(&conn->out, 6);
-    hf__outgoing_text(&conn->out, "SCAN");
-    hf__outgoing_number(&conn->out, conn->listing.cursor);
-    hf__outgoing_text(&conn->out, "MATCH");
-    hf__outgoing_word(&conn->out, pattern, bytes);
-    hf__outgoing_text(&conn->out, "COUNT");
-    hf__outgoing_number(&conn->out, SCAN_COUNT);
+    hf__wire_out_begin(&conn->out, 6);
+    hf__wire_out_text(&conn->out, "SCAN");
+    hf__wire_out_number(&conn->out, conn->listing.cursor);
+    hf__wire_out_text(&conn->out, "MATCH");
+    hf__wire_out_word(&conn->out, pattern, bytes);
+    hf__wire_out_text(&conn->out, "COUNT");
+    hf__wire_out_number(&conn->out, SCAN_COUNT);
     return hf__asked_end(conn, asked, conn->listing.deadline_ns);
 }
 
@@ -58,10 +58,10 @@ static void add_found(struct hf__redis *conn, const struct hf__found *found)
     char key[HF_NAME_BYTES_MAX + 1];
 
     if (conn->recipe->raw_names)
-        hf__outgoing_word(&conn->out, key,
+        hf__wire_out_word(&conn->out, key,
                           hf__raw_key_of_side(found->key, strlen(found->key), key));
     else
-        hf__outgoing_text(&conn->out, found->ending);
+        hf__wire_out_text(&conn->out, found->ending);
 }
 
 static int send_page(struct hf__redis *conn)
@@ -75,15 +75,15 @@ static int send_page(struct hf__redis *conn)
     if (!asked)
         return HF_ENOMEM;
     asked->tickets[0] = listing->ticket;
-    hf__outgoing_begin(&conn->out, 6 + 2 * count);
-    hf__outgoing_text(&conn->out, "EVALSHA");
-    hf__outgoing_word(&conn->out, conn->scripts[conn->recipe->list_script].sha, HF__SHA1_HEX_BYTES);
-    hf__outgoing_number(&conn->out, count);
+    hf__wire_out_begin(&conn->out, 6 + 2 * count);
+    hf__wire_out_text(&conn->out, "EVALSHA");
+    hf__wire_out_word(&conn->out, conn->scripts[conn->recipe->list_script].sha, HF__SHA1_HEX_BYTES);
+    hf__wire_out_number(&conn->out, count);
     for (size_t i = 0; i < count; i++)
-        hf__outgoing_text(&conn->out, listing->found[listing->found_at + i].key);
-    hf__outgoing_text(&conn->out, channels);
-    hf__outgoing_text(&conn->out, "");
-    hf__outgoing_number(&conn->out, listing->skip);
+        hf__wire_out_text(&conn->out, listing->found[listing->found_at + i].key);
+    hf__wire_out_text(&conn->out, channels);
+    hf__wire_out_text(&conn->out, "");
+    hf__wire_out_number(&conn->out, listing->skip);
     for (size_t i = 0; i < count; i++)
         add_found(conn, &listing->found[listing->found_at + i]);
     return hf__asked_end(conn, asked, listing->deadline_ns);
@@ -256,8 +256,8 @@ static int hear_scan(struct hf__redis *conn, const struct hf__value *value,
                      struct hf__reply *out_reply)
 {
     struct hf__scan *listing = &conn->listing;
-    const struct hf__value *keys = value->count == 2 ? hf__value_at(value, 1) : NULL;
-    const struct hf__value *cursor = keys ? hf__value_at(value, 0) : NULL;
+    const struct hf__value *keys = value->count == 2 ? hf__wire_at(value, 1) : NULL;
+    const struct hf__value *cursor = keys ? hf__wire_at(value, 0) : NULL;
 
     if (!keys || keys->kind != HF__VALUE_ARRAY || cursor->kind != HF__VALUE_TEXT ||
         !hf__text_to_u64(cursor->text, cursor->bytes, &listing->cursor)) {
@@ -296,7 +296,7 @@ static size_t name_of_key(struct hf__redis *conn, const struct hf__value *key)
 /* 0: it has none, or is not to be listed. */
 static size_t name_of(struct hf__redis *conn, const struct hf__value *lock, const char *key)
 {
-    const struct hf__value *full = hf__value_at(lock, 0);
+    const struct hf__value *full = hf__wire_at(lock, 0);
     size_t prefix_bytes = strlen(conn->prefix) + 1;
     size_t bytes = strlen(key) - prefix_bytes - 1;
 
@@ -314,17 +314,17 @@ static size_t name_of(struct hf__redis *conn, const struct hf__value *lock, cons
 
 static bool read_entry(struct hf__redis *conn, const struct hf__value *value)
 {
-    const struct hf__value *who = hf__value_at(value, 5);
+    const struct hf__value *who = hf__wire_at(value, 5);
     struct hf__holder *holder = &conn->holder;
     int64_t waits;
     int64_t n;
     int64_t left;
     int64_t age;
 
-    if (!who || who->kind != HF__VALUE_TEXT || !hf__value_number(hf__value_at(value, 0), &waits) ||
-        !hf__value_number(hf__value_at(value, 2), &n) ||
-        !hf__value_number(hf__value_at(value, 3), &left) ||
-        !hf__value_number(hf__value_at(value, 4), &age) || waits < 0 || waits > UINT32_MAX)
+    if (!who || who->kind != HF__VALUE_TEXT || !hf__wire_number(hf__wire_at(value, 0), &waits) ||
+        !hf__wire_number(hf__wire_at(value, 2), &n) ||
+        !hf__wire_number(hf__wire_at(value, 3), &left) ||
+        !hf__wire_number(hf__wire_at(value, 4), &age) || waits < 0 || waits > UINT32_MAX)
         return false;
     if (!hf__words_read_who(who->text, who->bytes, holder)) {
         if (!conn->recipe->raw_names)
@@ -334,7 +334,7 @@ static bool read_entry(struct hf__redis *conn, const struct hf__value *value)
     conn->entry = (struct hf_holding){
         .struct_size = sizeof(conn->entry),
         .name = conn->entry_name,
-        .mode = hf__value_is(hf__value_at(value, 1), "s") ? HF_SHARED : HF_EXCLUSIVE,
+        .mode = hf__wire_is(hf__wire_at(value, 1), "s") ? HF_SHARED : HF_EXCLUSIVE,
         .waiting = waits > 0,
         .position = (uint32_t)waits,
         .fence = (uint64_t)n * 256,
@@ -358,8 +358,8 @@ static int next_entry(struct hf__redis *conn, struct hf__reply *out_reply)
     const struct hf__value *page = conn->current_value;
 
     while (listing->lock_index + 2 < page->count) {
-        const struct hf__value *lock = hf__value_at(page, listing->lock_index + 2);
-        const struct hf__value *entry = hf__value_at(lock, listing->entry_index + 1);
+        const struct hf__value *lock = hf__wire_at(page, listing->lock_index + 2);
+        const struct hf__value *entry = hf__wire_at(lock, listing->entry_index + 1);
         size_t found = listing->found_at + listing->lock_index;
 
         if (!entry || found >= listing->found_count) {
@@ -389,8 +389,8 @@ int hf__scan_next(struct hf__redis *conn, struct hf__reply *out_reply)
 
     if (next_entry(conn, out_reply) > 0)
         return 1;
-    if (!hf__value_number(hf__value_at(conn->current_value, 0), &done) ||
-        !hf__value_number(hf__value_at(conn->current_value, 1), &skip) || done < 0 || skip < 0 ||
+    if (!hf__wire_number(hf__wire_at(conn->current_value, 0), &done) ||
+        !hf__wire_number(hf__wire_at(conn->current_value, 1), &skip) || done < 0 || skip < 0 ||
         (done == 0 && skip == 0) || (size_t)done > listing->found_count - listing->found_at) {
         hf__redis_reply(&listing->ticket, HF__REPLY_FAILED, out_reply);
         hf__redis_protocol_error(conn, conn->current_value, out_reply);

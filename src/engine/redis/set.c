@@ -31,12 +31,12 @@ static void ask_claim(struct hf__redis *conn, const struct hf__request *request)
 
     hf__words_token(request->token, token);
     hf__raw_begin(conn, HF__RAW_CLAIM, key, key_bytes, 6);
-    hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    hf__outgoing_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
-    hf__outgoing_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
-    hf__outgoing_text(&conn->out, hf__raw_ear(conn, request));
-    hf__outgoing_number(&conn->out, hf__words_latest_us(conn, request));
-    hf__outgoing_word(&conn->out, who, who_bytes);
+    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    hf__wire_out_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
+    hf__wire_out_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
+    hf__wire_out_text(&conn->out, hf__raw_ear(conn, request));
+    hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
+    hf__wire_out_word(&conn->out, who, who_bytes);
 }
 
 static void ask_release(struct hf__redis *conn, const struct hf__request *request)
@@ -47,8 +47,8 @@ static void ask_release(struct hf__redis *conn, const struct hf__request *reques
 
     hf__words_token(request->token, token);
     hf__raw_begin(conn, HF__RAW_RELEASE, key, key_bytes, 4);
-    hf__outgoing_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    hf__outgoing_number(&conn->out, request->fence / 256);
+    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
+    hf__wire_out_number(&conn->out, request->fence / 256);
     hf__raw_add_leaver(conn, request->ticket.claim_id);
 }
 

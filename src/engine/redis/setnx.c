@@ -112,8 +112,8 @@ static int send_repair(struct hf__redis *conn, struct hf__course *course,
     if (!asked)
         return HF_ENOMEM;
     hf__raw_begin(conn, REPAIR, course->key, course->key_bytes, 2);
-    hf__outgoing_word(&conn->out, value->text, value->bytes);
-    hf__outgoing_number(&conn->out, course->lease_ms);
+    hf__wire_out_word(&conn->out, value->text, value->bytes);
+    hf__wire_out_number(&conn->out, course->lease_ms);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 
@@ -165,12 +165,11 @@ static int start_claim(struct hf__redis *conn, const struct hf__request *request
 static int hear_look(struct hf__redis *conn, struct hf__course *course,
                      const struct hf__value *value, struct hf__reply *out_reply)
 {
-    const struct hf__value *held = hf__value_at(value, 3);
+    const struct hf__value *held = hf__wire_at(value, 3);
     int64_t left_ms = 0;
 
     hf__raw_hear(conn, &course->ticket, value, out_reply);
-    if (!held || held->kind != HF__VALUE_TEXT ||
-        !hf__value_number(hf__value_at(value, 4), &left_ms))
+    if (!held || held->kind != HF__VALUE_TEXT || !hf__wire_number(hf__wire_at(value, 4), &left_ms))
         return hf__course_fail(conn, course, value, out_reply);
     if (held->bytes == 0 || left_ms != -1)
         forget_sighting(conn, course);
@@ -246,8 +245,8 @@ static int hear_get(struct hf__redis *conn, struct hf__course *course,
     int status;
 
     (void)snprintf(broken, sizeof(broken), "!%s", course->token);
-    course->released = hf__value_is(value, course->token);
-    if (course->released || hf__value_is(value, broken))
+    course->released = hf__wire_is(value, course->token);
+    if (course->released || hf__wire_is(value, broken))
         return send_delete(conn, course);
     status = hf__course_send(conn, course, STEP_MULTI, unwatch);
     return status < 0 ? status : send_left(conn, course, STEP_LEFT);
@@ -263,9 +262,9 @@ static int hear_exec(struct hf__redis *conn, struct hf__course *course,
         course->from = HF__NEVER;
         return proceed(conn) < 0 ? hf__course_fail(conn, course, value, out_reply) : 0;
     }
-    if (value->kind != HF__VALUE_ARRAY || !hf__value_number(hf__value_at(value, 0), &deleted))
+    if (value->kind != HF__VALUE_ARRAY || !hf__wire_number(hf__wire_at(value, 0), &deleted))
         return hf__course_fail(conn, course, value, out_reply);
-    (void)hf__value_number(hf__value_at(value, 1), &known);
+    (void)hf__wire_number(hf__wire_at(value, 1), &known);
     hf__redis_reply(&course->ticket, HF__REPLY_GONE, out_reply);
     out_reply->released = course->released && deleted > 0 && known > 0;
     hf__course_end(conn, course);
@@ -317,7 +316,7 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     case STEP_LOOK:
         if (course->won)
             break;
-        if (value->kind != HF__VALUE_ARRAY || !hf__value_is(hf__value_at(value, 0), "ours"))
+        if (value->kind != HF__VALUE_ARRAY || !hf__wire_is(hf__wire_at(value, 0), "ours"))
             return hear_look(conn, course, value, out_reply);
         status = send_limit(conn, course);
         break;

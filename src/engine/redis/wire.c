@@ -21,13 +21,13 @@
 
 /* --- out --- */
 
-void hf__outgoing_init(struct hf__outgoing *out, const struct hf__env *env)
+void hf__wire_out_init(struct hf__outgoing *out, const struct hf__env *env)
 {
     hf__buffer_init(&out->buffer, env, OUT_MAX);
     out->status = HF_OK;
 }
 
-void hf__outgoing_done(struct hf__outgoing *out)
+void hf__wire_out_done(struct hf__outgoing *out)
 {
     hf__buffer_done(&out->buffer);
 }
@@ -54,24 +54,24 @@ static void append_count(struct hf__outgoing *out, char kind, size_t count)
     append(out, line + at, sizeof(line) - at);
 }
 
-void hf__outgoing_begin(struct hf__outgoing *out, size_t words)
+void hf__wire_out_begin(struct hf__outgoing *out, size_t words)
 {
     append_count(out, '*', words);
 }
 
-void hf__outgoing_word(struct hf__outgoing *out, const char *bytes, size_t count)
+void hf__wire_out_word(struct hf__outgoing *out, const char *bytes, size_t count)
 {
     append_count(out, '$', count);
     append(out, bytes, count);
     append(out, "\r\n", 2);
 }
 
-void hf__outgoing_text(struct hf__outgoing *out, const char *text)
+void hf__wire_out_text(struct hf__outgoing *out, const char *text)
 {
-    hf__outgoing_word(out, text, strlen(text));
+    hf__wire_out_word(out, text, strlen(text));
 }
 
-void hf__outgoing_number(struct hf__outgoing *out, uint64_t number)
+void hf__wire_out_number(struct hf__outgoing *out, uint64_t number)
 {
     char text[24];
     size_t at = sizeof(text);
@@ -80,18 +80,18 @@ void hf__outgoing_number(struct hf__outgoing *out, uint64_t number)
         text[--at] = (char)('0' + number % 10);
         number /= 10;
     } while (number > 0);
-    hf__outgoing_word(out, text + at, sizeof(text) - at);
+    hf__wire_out_word(out, text + at, sizeof(text) - at);
 }
 
 /* --- in --- */
 
-void hf__incoming_init(struct hf__incoming *in, const struct hf__env *env)
+void hf__wire_in_init(struct hf__incoming *in, const struct hf__env *env)
 {
     *in = (struct hf__incoming){ 0 };
     hf__buffer_init(&in->buffer, env, HF__WIRE_BYTES_MAX + LINE_MAX);
 }
 
-void hf__incoming_done(struct hf__incoming *in)
+void hf__wire_in_done(struct hf__incoming *in)
 {
     hf__env_free(in->buffer.env, in->values);
     in->values = NULL;
@@ -314,8 +314,8 @@ static int write_down(struct hf__incoming *in, char error[HF__ERROR_BYTES])
     return HF_OK;
 }
 
-int hf__incoming_next(struct hf__incoming *in, const struct hf__value **out_value,
-                      char error[HF__ERROR_BYTES])
+int hf__wire_in_next(struct hf__incoming *in, const struct hf__value **out_value,
+                     char error[HF__ERROR_BYTES])
 {
     int got;
 
@@ -334,7 +334,7 @@ int hf__incoming_next(struct hf__incoming *in, const struct hf__value **out_valu
     return 1;
 }
 
-const struct hf__value *hf__value_at(const struct hf__value *container, uint32_t index)
+const struct hf__value *hf__wire_at(const struct hf__value *container, uint32_t index)
 {
     const struct hf__value *value = container + 1;
 
@@ -345,13 +345,13 @@ const struct hf__value *hf__value_at(const struct hf__value *container, uint32_t
     return value;
 }
 
-bool hf__value_is(const struct hf__value *value, const char *text)
+bool hf__wire_is(const struct hf__value *value, const char *text)
 {
     return value && (value->kind == HF__VALUE_TEXT || value->kind == HF__VALUE_STATUS) &&
            value->bytes == strlen(text) && memcmp(value->text, text, value->bytes) == 0;
 }
 
-bool hf__value_begins(const struct hf__value *value, const char *word)
+bool hf__wire_begins(const struct hf__value *value, const char *word)
 {
     size_t bytes = strlen(word);
 
@@ -359,7 +359,7 @@ bool hf__value_begins(const struct hf__value *value, const char *word)
            (value->bytes == bytes || value->text[bytes] == ' ');
 }
 
-bool hf__value_number(const struct hf__value *value, int64_t *out_number)
+bool hf__wire_number(const struct hf__value *value, int64_t *out_number)
 {
     if (!value)
         return false;

@@ -23,13 +23,13 @@ struct hf__outgoing {
     int status;
 };
 
-void hf__outgoing_init(struct hf__outgoing *out, const struct hf__env *env);
-void hf__outgoing_done(struct hf__outgoing *out);
+void hf__wire_out_init(struct hf__outgoing *out, const struct hf__env *env);
+void hf__wire_out_done(struct hf__outgoing *out);
 /* A command is the number of its words, then the words. */
-void hf__outgoing_begin(struct hf__outgoing *out, size_t words);
-void hf__outgoing_word(struct hf__outgoing *out, const char *bytes, size_t count);
-void hf__outgoing_text(struct hf__outgoing *out, const char *text);
-void hf__outgoing_number(struct hf__outgoing *out, uint64_t number);
+void hf__wire_out_begin(struct hf__outgoing *out, size_t words);
+void hf__wire_out_word(struct hf__outgoing *out, const char *bytes, size_t count);
+void hf__wire_out_text(struct hf__outgoing *out, const char *text);
+void hf__wire_out_number(struct hf__outgoing *out, uint64_t number);
 
 /* --- in --- */
 
@@ -65,19 +65,19 @@ struct hf__incoming {
     size_t value_room;
 };
 
-void hf__incoming_init(struct hf__incoming *in, const struct hf__env *env);
-void hf__incoming_done(struct hf__incoming *in);
+void hf__wire_in_init(struct hf__incoming *in, const struct hf__env *env);
+void hf__wire_in_done(struct hf__incoming *in);
 /* 1: a whole message, whose values live until the next call; 0: not yet; < 0: HF_EPROTOCOL or
  * HF_ENOMEM, with why. */
-int hf__incoming_next(struct hf__incoming *in, const struct hf__value **out_value,
-                      char error[HF__ERROR_BYTES]);
+int hf__wire_in_next(struct hf__incoming *in, const struct hf__value **out_value,
+                     char error[HF__ERROR_BYTES]);
 
 /* The element of a container, or NULL. */
-const struct hf__value *hf__value_at(const struct hf__value *container, uint32_t index);
-bool hf__value_is(const struct hf__value *value, const char *text);
+const struct hf__value *hf__wire_at(const struct hf__value *container, uint32_t index);
+bool hf__wire_is(const struct hf__value *value, const char *text);
 /* Begins with this word: as the errors of a server do. */
-bool hf__value_begins(const struct hf__value *value, const char *word);
+bool hf__wire_begins(const struct hf__value *value, const char *word);
 /* A number, or a text that is one. */
-bool hf__value_number(const struct hf__value *value, int64_t *out_number);
+bool hf__wire_number(const struct hf__value *value, int64_t *out_number);
 
 #endif

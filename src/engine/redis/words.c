@@ -118,10 +118,10 @@ const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct h
 
 void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words)
 {
-    hf__outgoing_begin(&conn->out, 3 + keys + words);
-    hf__outgoing_text(&conn->out, "EVALSHA");
-    hf__outgoing_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
-    hf__outgoing_number(&conn->out, keys);
+    hf__wire_out_begin(&conn->out, 3 + keys + words);
+    hf__wire_out_text(&conn->out, "EVALSHA");
+    hf__wire_out_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
+    hf__wire_out_number(&conn->out, keys);
 }
 
 void hf__words_channels(struct hf__redis *conn)
@@ -131,7 +131,7 @@ void hf__words_channels(struct hf__redis *conn)
 
     memcpy(channels, conn->prefix, bytes);
     channels[bytes] = '@';
-    hf__outgoing_word(&conn->out, channels, bytes + 1);
+    hf__wire_out_word(&conn->out, channels, bytes + 1);
 }
 
 uint64_t hf__words_latest_us(const struct hf__redis *conn, const struct hf__request *request)
@@ -176,7 +176,7 @@ void hf__words_error(struct hf__redis *conn, const struct hf__value *error,
                     said, sizeof(said));
     out_reply->kind = HF__REPLY_FAILED;
     for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
-        if (!hf__value_begins(error, errors[i].word))
+        if (!hf__wire_begins(error, errors[i].word))
             continue;
         out_reply->status = errors[i].status;
         hf__error_set(conn->base.error, errors[i].status, "%s (%s)", errors[i].text, said);
