@@ -17,7 +17,7 @@
 
 /* --- out --- */
 
-/* Commands that are to be sent. Once memory has run out in the middle of one, nothing more can be. */
+/* Commands that are to be sent. Once memory has run out in the middle of one, nothing more can. */
 struct hf__outgoing {
     struct hf__buffer buffer;
     int status;
