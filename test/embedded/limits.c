@@ -350,11 +350,18 @@ static int wait_in_crowd(struct world *world, void *context)
     struct mate mate;
     uint32_t served = 0;
 
-    if (mate_open(&mate, world, "crowd") < 0)
+    if (mate_open(&mate, world, "crowd") < 0) {
+        fprintf(stderr, "open: %s\n", mate.conn->error);
         return 1;
+    }
     for (uint32_t i = 0; i < CLAIMS; i++) {
-        if (mate_claim(&mate, "limits/crowd", NULL, &stubs[i]).kind != HF__REPLY_QUEUED)
+        struct world_reply reply = mate_claim(&mate, "limits/crowd", NULL, &stubs[i]);
+
+        if (reply.kind != HF__REPLY_QUEUED) {
+            fprintf(stderr, "claim %u: reply %d, status %d: %s\n", i, (int)reply.kind, reply.status,
+                    mate.conn->error);
             return 2;
+        }
         atomic_fetch_add(&crowd->arrived, 1);
     }
     while (served < CLAIMS) {

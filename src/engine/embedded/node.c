@@ -186,16 +186,15 @@ int hf__node_take(struct hf__embedded *conn, uint32_t owner, uint32_t *out_node)
     if (probe(conn, owner, PROBES, out_node))
         return HF_OK;
 
-    room = conn->table.rooms[HF__REGION_NODES];
-    status = hf__table_grow(conn, HF__REGION_NODES, room + 1);
-    if (status == HF_OK) {
+    /* Others may take all that is new before we do; but each round has more than the one before. */
+    do {
+        room = conn->table.rooms[HF__REGION_NODES];
+        status = hf__table_grow(conn, HF__REGION_NODES, room + 1);
         conn->node_hint = room;
-        if (probe(conn, owner, conn->table.rooms[HF__REGION_NODES], out_node))
+        if (status == HF_OK && probe(conn, owner, conn->table.rooms[HF__REGION_NODES], out_node))
             return HF_OK;
-    }
-    if (probe(conn, owner, HF__NODES_MAX, out_node))
-        return HF_OK;
-    return status < 0 ? status : hf__table_damaged(conn, "its header");
+    } while (status == HF_OK);
+    return probe(conn, owner, HF__NODES_MAX, out_node) ? HF_OK : status;
 }
 
 void hf__node_free(struct hf__embedded *conn, uint32_t node, uint32_t owner)

@@ -253,8 +253,11 @@ static int grow_once(struct hf__embedded *conn, enum hf__region region, uint32_t
     uint32_t room;
     int status;
 
-    if (!hf__table_unsealed(&conn->table, word, hf__table_load(word), &room) || room > wanted)
+    if (!hf__table_unsealed(&conn->table, word, hf__table_load(word), &room) ||
+        room > regions[region].most)
         return hf__table_damaged(conn, "its header");
+    if (room >= count)
+        return HF_OK; /* somebody else has grown it, perhaps beyond what we want */
     status = reserve(conn, region, room, wanted);
     if (status < 0)
         return status;
