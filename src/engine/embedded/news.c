@@ -43,6 +43,14 @@ int hf__news_check(struct hf__embedded *conn, struct hf__stake *stake)
     return HF_OK;
 }
 
+/* First at the one ahead, who may have made room without telling; then what became of ours. */
+static int look_and_check(struct hf__embedded *conn, struct hf__stake *stake, bool death)
+{
+    int status = hf__watch_look(conn, stake, death);
+
+    return status == HF_OK ? hf__news_check(conn, stake) : status;
+}
+
 static int check_if_changed(struct hf__embedded *conn, struct hf__stake *stake)
 {
     const struct hf__node_cell *cell = hf__table_node(&conn->table, stake->node);
@@ -50,17 +58,13 @@ static int check_if_changed(struct hf__embedded *conn, struct hf__stake *stake)
     uint64_t state = hf__table_load(&cell->state);
     bool was_waiting = stake->waiting;
     uint32_t noticed = stake->seen_notice;
-    int status;
 
     if (notice == noticed && state == stake->seen_state)
         return HF_OK;
     stake->seen_notice = notice;
     stake->seen_state = state;
-    if (notice != noticed && (!was_waiting || (state & 3u) == HF__NODE_WAITING)) {
-        status = hf__watch_look(conn, stake, false);
-        if (status < 0)
-            return status;
-    }
+    if (notice != noticed && (!was_waiting || (state & 3u) == HF__NODE_WAITING))
+        return look_and_check(conn, stake, false);
     return hf__news_check(conn, stake);
 }
 
@@ -127,9 +131,7 @@ static int mourn_in(struct hf__embedded *conn, struct hf__list *list, uint32_t o
 
         if (stake->watched != owner)
             continue;
-        status = hf__watch_look(conn, stake, true);
-        if (status == HF_OK)
-            status = hf__news_check(conn, stake);
+        status = look_and_check(conn, stake, true);
         if (status < 0)
             return status;
     }
@@ -210,9 +212,7 @@ static int poll_in(struct hf__embedded *conn, struct hf__list *list, uint32_t *o
             hf__session_is_ours(conn, stake->watched))
             continue;
         (*out_count)++;
-        status = hf__watch_look(conn, stake, false);
-        if (status == HF_OK)
-            status = hf__news_check(conn, stake);
+        status = look_and_check(conn, stake, false);
         if (status < 0)
             return status;
     }
@@ -257,9 +257,7 @@ static int end_in(struct hf__embedded *conn, struct hf__list *list)
         if (stake->ends_ns == 0 || stake->ends_ns > conn->now_ns)
             continue;
         stake->ends_ns = 0;
-        status = hf__watch_look(conn, stake, false);
-        if (status == HF_OK)
-            status = hf__news_check(conn, stake);
+        status = look_and_check(conn, stake, false);
         if (status < 0)
             return status;
     }
