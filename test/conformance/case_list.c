@@ -350,3 +350,34 @@ CASE(a_purpose_is_the_clients_unless_the_grant_has_one)
     world_give_back(grant);
     hf_close(client);
 }
+
+#define CROWD 3000 /* more than any store tells in one answer */
+
+CASE(a_crowd_of_readers_is_listed_whole)
+{
+    struct name name = world_name(world, "lock");
+    struct hf_acquire_options reading = world_fixed(world, LIMIT_MS);
+    struct hf_acquire_options writing = world_fixed(world, LIMIT_MS);
+    struct listed listed;
+    hf_claim *claims[CROWD];
+    hf_grant *grants[CROWD];
+    hf_claim *writer;
+
+    if (!world_can_share(world))
+        return;
+    reading.mode = HF_SHARED;
+    for (size_t i = 0; i < CROWD; i++)
+        claims[i] = world_claim(world->client, name.text, &reading);
+    for (size_t i = 0; i < CROWD; i++)
+        grants[i] = world_fetch(claims[i]);
+    writing.mode = HF_EXCLUSIVE;
+    writer = world_claim(world->client, name.text, &writing);
+    world_wait_for_waiters(world, name.text, 1);
+
+    listed = world_listed(world, name.text);
+    CHECK_NUMBER(CROWD, listed.holders);
+    CHECK_NUMBER(1, listed.waiters);
+    hf_claim_free(writer);
+    for (size_t i = 0; i < CROWD; i++)
+        hf_release_start(grants[i]);
+}

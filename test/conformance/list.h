@@ -132,6 +132,7 @@
     CASE(a_list_of_nothing_is_no_failure)                                                         \
     CASE(a_list_without_a_glob_visits_all)                                                        \
     CASE(a_visitor_may_call_the_library)                                                          \
+    CASE(a_crowd_of_readers_is_listed_whole)                                                      \
     CASE(a_purpose_is_the_clients_unless_the_grant_has_one)                                       \
     /* case_break.c: break */                                                                     \
     CASE(break_takes_the_lock_from_its_holder_who_is_told)                                        \

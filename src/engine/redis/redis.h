@@ -84,7 +84,7 @@ struct hf__scan {
     struct hf__found *found;
     size_t found_count;
     size_t found_at; /* those before it are listed */
-    uint64_t skip;   /* of the waiters of the next one */
+    uint64_t skip;   /* where the script takes the next one up again */
     uint32_t lock_index;
     uint32_t entry_index; /* how far the page is handed out */
     uint64_t *seen;       /* hashes of the keys that were met */
