@@ -17,6 +17,7 @@
 #define BUSY_FIRST_NS  (5 * HF__NS_PER_MS)
 #define BUSY_MOST_NS   (200 * HF__NS_PER_MS)
 #define RENEW_FIRST_NS (50 * HF__NS_PER_MS)
+#define RENEWAL_SLOTS  64u /* in the time between two renewals */
 
 static bool passing(int status)
 {
@@ -126,15 +127,20 @@ static void repose(struct hf__turn *turn, const struct hf__reply *reply, uint64_
 static uint64_t draw_renewal(const struct hf__turn *turn, uint64_t sent_ns, uint64_t lease_ns)
 {
     uint64_t third_ns = (lease_ns < turn->lease_ns ? lease_ns : turn->lease_ns) / HF__RENEWALS;
+    uint64_t slot_ns;
+    uint64_t at_ns;
 
     if (!turn->core->recipe->leases || turn->ends)
         return HF__NEVER;
     if (third_ns < HF__NS_PER_MS) /* cut short by a maximal hold */
         third_ns = HF__NS_PER_MS;
-    /* A tenth earlier or later, so that the renewals of many clients spread out. */
-    return hf__retry_after(sent_ns + third_ns - third_ns / 10, 0, third_ns / 5, third_ns / 5,
-                           &turn->core->random_state) -
-           third_ns / 10;
+    /* A tenth earlier at random, so that what was taken at once is not renewed at once for ever. */
+    at_ns = hf__retry_after(sent_ns + third_ns - third_ns / 5, 0, third_ns / 5, third_ns / 5,
+                            &turn->core->random_state);
+    /* And then back to one of few moments, other ones for each client: what falls on the same one
+     * travels together. */
+    slot_ns = third_ns / RENEWAL_SLOTS;
+    return at_ns - (at_ns + turn->core->driver.client_id % slot_ns) % slot_ns;
 }
 
 /* A fence that does not exceed what we knew before we asked: the store went back in time. */
