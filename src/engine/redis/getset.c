@@ -47,11 +47,12 @@ static int start_claim(struct hf__redis *conn, const struct hf__request *request
     struct hf__course *course = hf__course_new(conn, request);
     const char *words[] = { "SETNX", NULL, NULL, NULL };
     const char *get[] = { "GET", NULL, NULL };
+    uint64_t expiry_ms;
 
     if (!course)
         return HF_ENOMEM;
-    (void)snprintf(course->value, sizeof(course->value), "%llu",
-                   (unsigned long long)(wall_ms(conn, request->ticket.sent_ns) + course->lease_ms));
+    expiry_ms = wall_ms(conn, request->ticket.sent_ns) + course->lease_ms;
+    (void)snprintf(course->value, sizeof(course->value), "%llu", (unsigned long long)expiry_ms);
     words[1] = get[1] = course->key;
     words[2] = course->value;
     /* Whoever is refused wants to know until when: both questions travel together. */

@@ -171,9 +171,8 @@ static int hear_look(struct hf__redis *conn, struct hf__course *course,
     hf__raw_hear(conn, &course->ticket, value, out_reply);
     if (!held || held->kind != HF__VALUE_TEXT || !hf__wire_number(hf__wire_at(value, 4), &left_ms))
         return hf__course_fail(conn, course, value, out_reply);
-    if (held->bytes == 0 || left_ms != -1)
-        forget_sighting(conn, course);
-    else if (is_forsaken(conn, course, held) && send_repair(conn, course, held) == HF_OK)
+    if (held->bytes == 0 || left_ms != -1 ||
+        (is_forsaken(conn, course, held) && send_repair(conn, course, held) == HF_OK))
         forget_sighting(conn, course);
     hf__course_end(conn, course);
     return 1;

@@ -196,7 +196,7 @@ static int look(struct hf__incoming *in, char error[HF__ERROR_BYTES])
     if (in->looked == 0 && in->seen == 0)
         in->lacking = 1;
     while (in->lacking > 0) {
-        struct line line;
+        struct line line = { 0 };
         int got = read_line(in, in->looked, &line, error);
 
         if (got == 0 && hf__buffer_count(&in->buffer) > HF__WIRE_BYTES_MAX)
@@ -289,7 +289,7 @@ static int write_down(struct hf__incoming *in, char error[HF__ERROR_BYTES])
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < in->seen; i++) {
-        struct line line;
+        struct line line = { 0 };
         int got = read_line(in, at, &line, error);
 
         assert(got == 1);
@@ -300,13 +300,14 @@ static int write_down(struct hf__incoming *in, char error[HF__ERROR_BYTES])
             skipping -= line.type != '|';
             continue;
         }
-        in->values[count++] = (struct hf__value){
+        in->values[count] = (struct hf__value){
             .kind = kind_of(&line),
             .number = line.number,
             .text = line.text,
             .bytes = line.bytes,
             .count = (uint32_t)elements_of(&line),
         };
+        count++;
     }
     assert(count > 0);
     measure(in->values, count);
