@@ -30,9 +30,12 @@ static const char *const endings[] = { ":l", NULL };
 static int ask_node(struct hf__redis *conn, const struct hf__request *request)
 {
     bool admits = request->ticket.kind == HF__REQUEST_ADMIT;
+    char node[HF__REDIS_PREFIX_BYTES + 8];
 
+    /* The key that it is about: an account may be held to the keys that it names. */
+    (void)snprintf(node, sizeof(node), "%s@node", conn->prefix);
     hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 4 : 2);
-    hf__wire_out_text(&conn->out, "");
+    hf__wire_out_text(&conn->out, node);
     hf__words_channels(conn);
     hf__wire_out_text(&conn->out, "");
     if (!admits)
