@@ -226,9 +226,9 @@ def the_completion_knows_the_verbs_and_their_options(world):
         script = 'source "$0"; COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); ' \
                  'COMP_CWORD=$(($# - 1)); _holdfast; printf "%s\\n" "${COMPREPLY[@]}"'
         search = os.path.dirname(world.command) + ":" + os.environ["PATH"]
-        done = subprocess.run(["bash", "-c", script, path, " ".join(words), *pieces], cwd=world.folder,
-                              env={**world.environment, "PATH": search}, capture_output=True,
-                              text=True, check=True, timeout=60)
+        done = subprocess.run(["bash", "-c", script, path, " ".join(words), *pieces],
+                              cwd=world.folder, env={**world.environment, "PATH": search},
+                              capture_output=True, text=True, check=True, timeout=60)
         check_equal(done.stderr, "", f"complaints of {words}")
         return done.stdout.split()
 
