@@ -221,12 +221,14 @@ def the_completion_knows_the_verbs_and_their_options(world):
     holder = world.hold("some-lock").ready()
 
     def complete(*words):
-        script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast; ' \
-                 'printf "%s\\n" "${COMPREPLY[@]}"'
+        # As bash does: words are cut at colons and equals signs, the line is as it was typed.
+        pieces = [piece for word in words for piece in re.findall("[:=]|[^:=]+", word) or [""]]
+        script = 'source "$0"; COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); ' \
+                 'COMP_CWORD=$(($# - 1)); _holdfast; printf "%s\\n" "${COMPREPLY[@]}"'
         search = os.path.dirname(world.command) + ":" + os.environ["PATH"]
-        done = subprocess.run(["bash", "-c", script, path, *words], cwd=world.folder,
-                              env={**world.environment, "PATH": search}, capture_output=True,
-                              text=True, check=True, timeout=60)
+        done = subprocess.run(["bash", "-c", script, path, " ".join(words), *pieces],
+                              cwd=world.folder, env={**world.environment, "PATH": search},
+                              capture_output=True, text=True, check=True, timeout=60)
         check_equal(done.stderr, "", f"complaints of {words}")
         return done.stdout.split()
 
@@ -243,5 +245,13 @@ def the_completion_knows_the_verbs_and_their_options(world):
     check("fence" in complete("holdfast", "run", "--require", "f"), "promises")
     check_equal(complete("holdfast", "break", "some-lock", "--fence", ""),
                 [world.fence_of("some-lock")], "fences")
+    url = world.environment["HOLDFAST_URL"]
+    for option in (["-u", url], ["--url", f"'{url}'"], [f"--url={url}"]):
+        check_equal(complete("holdfast", "show", *option, "some"), ["some-lock"],
+                    f"names behind {option}")
+    elsewhere = f"file:{world.folder}/elsewhere"
+    check_equal(complete("holdfast", "show", "-u", elsewhere, "some"), [], "names elsewhere")
+    check_equal(complete("holdfast", "break", "--url", url, "some-lock", "--fence", ""),
+                [world.fence_of("some-lock")], "fences behind a URL")
     check("true" in complete("holdfast", "run", "a", "--", "tru"), "commands")
     holder.end()

@@ -248,7 +248,8 @@ const struct hf__redis_recipe hf__redis_fair = {
         .url_forms = "redis://[user[:password]@]host[:port][/database] rediss://...",
         .summary = "A line of its own for every lock; whoever leaves hands it to the next.",
         .caveat = "Redis must keep what it is told (appendonly yes, appendfsync always), or the "
-                  "promises that hang on it are withheld.",
+                  "promises that hang on it are withheld. One server: a replica that takes its "
+                  "place does not know what it had not heard of yet.",
         .schema = "",
         .pattern = HF__PATTERN_QUEUE,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_FAIR | HF_PROMISE_WAKEUP | HF_PROMISE_SHARED |

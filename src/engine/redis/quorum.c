@@ -30,9 +30,12 @@ static const char *const endings[] = { ":l", NULL };
 static int ask_node(struct hf__redis *conn, const struct hf__request *request)
 {
     bool admits = request->ticket.kind == HF__REQUEST_ADMIT;
+    char node[HF__REDIS_PREFIX_BYTES + 8];
 
+    /* The key that it is about: an account may be held to the keys that it names. */
+    (void)snprintf(node, sizeof(node), "%s@node", conn->prefix);
     hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 4 : 2);
-    hf__wire_out_text(&conn->out, "");
+    hf__wire_out_text(&conn->out, node);
     hf__words_channels(conn);
     hf__wire_out_text(&conn->out, "");
     if (!admits)
@@ -224,11 +227,13 @@ static bool news(struct hf__redis *conn, const struct hf__value *message,
 const struct hf__redis_recipe hf__redis_quorum = {
     .recipe = {
         .name = "quorum",
-        .url_forms = "redlock://host[:port],host[:port],host[:port],... redlocks://...",
+        .url_forms = "redlock://[user[:password]@]host[:port],host[:port],host[:port],..."
+                     "[/database] redlocks://...",
         .summary = "A majority of independent Redis servers, with fences that they agree on.",
         .caveat = "Every server must keep what it is told (appendonly yes, appendfsync always), or "
-                  "the promises that hang on it are withheld. No line: who waits asks again, and "
-                  "of several who try once at the same moment none may win.",
+                  "the promises that hang on it are withheld; and they must be servers of their "
+                  "own, not replicas of one another. No line: who waits asks again, and of several "
+                  "who try once at the same moment none may win.",
         .schema = "",
         .pattern = HF__PATTERN_QUORUM,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,

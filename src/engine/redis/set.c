@@ -76,7 +76,8 @@ const struct hf__redis_recipe hf__redis_set = {
         .caveat = "Not in order of arrival; what another program holds is noticed by asking "
                   "again, and only the other program can end it. Redis must keep what it is told "
                   "(appendonly yes, appendfsync always), or the promises that hang on it are "
-                  "withheld.",
+                  "withheld. One server: a replica that takes its place does not know what it had "
+                  "not heard of yet.",
         .schema = "",
         .pattern = HF__PATTERN_LEASE,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_CRASH,
