@@ -210,6 +210,7 @@ void hf__core_step(struct hf__core *core, uint64_t now_ns)
             continue;
         refresh(core, now_ns);
         hf__muster_step(&core->driver, now_ns);
+        hf__operation_step(core, now_ns);
         if (!core->fresh)
             return;
         hf__claim_set_timer(core->fresh);
@@ -230,6 +231,8 @@ uint64_t hf__core_deadline(const struct hf__core *core)
         deadline_ns = claim->at_ns;
     if (core->refresh_at_ns < deadline_ns)
         deadline_ns = core->refresh_at_ns;
+    if (!hf__list_empty(&core->operations) && hf__operation_deadline(core) < deadline_ns)
+        deadline_ns = hf__operation_deadline(core);
     return deadline_ns;
 }
 

@@ -218,7 +218,10 @@ struct hf__operation {
     struct hf__list place; /* in core->operations */
     struct hf__list entries;
     uint64_t id;
-    uint32_t open; /* stores that have not answered */
+    struct hf__request request; /* its texts are the caller's, who waits */
+    uint64_t ask_until_ns;      /* so long a store may take to come up */
+    uint32_t unasked;           /* stores, a bit each */
+    uint32_t open;              /* stores that were asked and have not answered */
     uint32_t done;
     uint32_t gone;
     int failure; /* what one of the others said, or HF_OK */
@@ -416,6 +419,8 @@ int hf__operation_list(struct hf__core *core, const char *glob, uint64_t now_ns,
 int hf__operation_break(struct hf__core *core, const char *name, uint64_t fence, uint64_t now_ns,
                         struct hf__operation **out_operation);
 void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply);
+void hf__operation_step(struct hf__core *core, uint64_t now_ns); /* asks who has come up since */
+uint64_t hf__operation_deadline(const struct hf__core *core);
 void hf__operation_free(struct hf__core *core, struct hf__operation *operation);
 
 /* --- validity.c, retry.c: pure --- */

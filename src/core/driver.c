@@ -197,21 +197,13 @@ int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__
     return broadcast(driver, lane, request, ballot);
 }
 
-int hf__driver_submit_each(struct hf__driver *driver, enum hf__lane lane,
-                           const struct hf__request *request, uint32_t *out_count)
+int hf__driver_submit_to(struct hf__driver *driver, size_t store, const struct hf__request *request)
 {
-    int failure = HF_EUNREACHABLE;
+    const struct hf__conn *conn = driver->links[HF__LANE_CALL][store].conn;
 
-    *out_count = 0;
-    for (size_t i = 0; i < driver->stores; i++) {
-        int status = pass(driver, lane, i, request);
-
-        if (status == HF_OK)
-            ++*out_count;
-        else
-            failure = status;
-    }
-    return *out_count > 0 ? HF_OK : failure;
+    if (driver->lanes > 0 && conn->state == HF__CONN_CONNECTING)
+        return HF_PENDING;
+    return pass(driver, HF__LANE_CALL, store, request);
 }
 
 int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request)

@@ -69,9 +69,10 @@ void hf__driver_close(struct hf__driver *driver);
 int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                       struct hf__ballot *ballot);
 
-/* An operation, to all stores: each that took it will answer for itself. HF_OK: at least one. */
-int hf__driver_submit_each(struct hf__driver *driver, enum hf__lane lane,
-                           const struct hf__request *request, uint32_t *out_count);
+/* An operation, to one of the stores, which will answer for itself. HF_PENDING: it is not known yet
+ * whether that store is there. */
+int hf__driver_submit_to(struct hf__driver *driver, size_t store,
+                         const struct hf__request *request);
 
 /* A request with `prompt`: 1: answered there; otherwise nothing has happened. */
 int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request);

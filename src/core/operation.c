@@ -2,42 +2,66 @@
  *
  * LIST and BREAK are questions that belong to no claim. The answers to a LIST are copied as they
  * come, because they live only until the next one; the caller visits the copies when no lock is
- * held. Of a quorum every store is asked: a holder is who holds on a majority of them, and a turn
- * is broken when a majority has ended it.
+ * held. Of a quorum every store is asked, also those that come up a little later: a holder is who
+ * may hold on a majority of them, and a turn is broken when no majority can have it any more.
  *
  * What can go wrong: too few stores answer: the operation fails, though some may have done it. */
 #include <assert.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/name.h"
 #include "core/core.h"
 
 #define OPERATION_BIT (1ull << 63) /* no turn's id has it */
+#define COME_UP_NS    (1 * HF__NS_PER_S)
 
-static struct hf__operation *make(struct hf__core *core)
+/* A store whose connection is being made is waited for, but not for long. */
+static int ask(struct hf__core *core, struct hf__operation *operation, uint64_t now_ns)
+{
+    int failure = HF_OK;
+
+    operation->request.ticket.sent_ns = now_ns;
+    operation->request.deadline_ns = now_ns + core->connect_ns;
+    for (size_t i = 0; i < core->driver.stores; i++) {
+        int status;
+
+        if (!(operation->unasked & (1u << i)))
+            continue;
+        status = hf__driver_submit_to(&core->driver, i, &operation->request);
+        if (status == HF_PENDING && now_ns < operation->ask_until_ns)
+            continue;
+        operation->unasked &= ~(1u << i);
+        if (status == HF_OK)
+            operation->open++;
+        else
+            failure = status == HF_PENDING ? HF_EUNREACHABLE : status;
+    }
+    return operation->open > 0 || operation->unasked > 0 ? HF_OK : failure;
+}
+
+static int start(struct hf__core *core, const struct hf__request *request, uint64_t now_ns,
+                 struct hf__operation **out_operation)
 {
     struct hf__operation *operation = hf__env_new(core->env, sizeof(*operation));
+    int status;
 
     if (!operation)
-        return NULL;
+        return hf__error_set(core->driver.error, HF_ENOMEM, "out of memory");
     hf__list_init(&operation->place);
     hf__list_init(&operation->entries);
     operation->id = OPERATION_BIT | core->next_number++;
+    operation->request = *request;
+    operation->request.ticket.claim_id = operation->id;
+    operation->unasked = (uint32_t)((1ull << core->driver.stores) - 1);
+    operation->ask_until_ns =
+        now_ns + (core->connect_ns < COME_UP_NS ? core->connect_ns : COME_UP_NS);
     operation->answer.status = HF_PENDING;
     hf__list_append(&core->operations, &operation->place);
-    return operation;
-}
-
-static int send(struct hf__core *core, struct hf__operation *operation, struct hf__request *request,
-                uint64_t now_ns)
-{
-    int status;
-
-    request->ticket.claim_id = operation->id;
-    request->ticket.sent_ns = now_ns;
-    request->deadline_ns = now_ns + core->connect_ns;
-    status = hf__driver_submit_each(&core->driver, HF__LANE_CALL, request, &operation->open);
-    if (status < 0)
+    status = ask(core, operation, now_ns);
+    if (status == HF_OK)
+        *out_operation = operation;
+    else
         hf__operation_free(core, operation);
     return status;
 }
@@ -46,15 +70,8 @@ int hf__operation_list(struct hf__core *core, const char *glob, uint64_t now_ns,
                        struct hf__operation **out_operation)
 {
     struct hf__request request = { .ticket = { .kind = HF__REQUEST_LIST }, .glob = glob };
-    struct hf__operation *operation = make(core);
-    int status;
 
-    if (!operation)
-        return hf__error_set(core->driver.error, HF_ENOMEM, "out of memory");
-    status = send(core, operation, &request, now_ns);
-    if (status == HF_OK)
-        *out_operation = operation;
-    return status;
+    return start(core, &request, now_ns, out_operation);
 }
 
 int hf__operation_break(struct hf__core *core, const char *name, uint64_t fence, uint64_t now_ns,
@@ -66,20 +83,12 @@ int hf__operation_break(struct hf__core *core, const char *name, uint64_t fence,
         /* Whatever was handed on within the process belongs to the same turn. */
         .fence = core->recipe->hands_on ? fence & ~255ull : fence,
     };
-    struct hf__operation *operation;
-    int status;
+    int status = hf__name_check(name, &request.name_bytes);
 
-    status = hf__name_check(name, &request.name_bytes);
     if (status < 0)
         return hf__error_set(core->driver.error, status, "a lock name has 1 to %d bytes",
                              HF_NAME_BYTES_MAX);
-    operation = make(core);
-    if (!operation)
-        return hf__error_set(core->driver.error, HF_ENOMEM, "out of memory");
-    status = send(core, operation, &request, now_ns);
-    if (status == HF_OK)
-        *out_operation = operation;
-    return status;
+    return start(core, &request, now_ns, out_operation);
 }
 
 static char *put(char *to, const char *text, const char **out_text)
@@ -184,7 +193,8 @@ static void sort(struct hf__list *list)
 
 static void keep_what_a_majority_told(struct hf__core *core, struct hf__operation *operation)
 {
-    uint32_t majority = hf__quorum_majority((uint32_t)core->driver.stores);
+    uint32_t stores = (uint32_t)core->driver.stores;
+    uint32_t silent = stores - operation->done;
     struct hf__entry *before = NULL;
 
     sort(&operation->entries);
@@ -204,32 +214,67 @@ static void keep_what_a_majority_told(struct hf__core *core, struct hf__operatio
     {
         struct hf__entry *entry = HF__LIST_ENTRY(again, struct hf__entry, place);
 
-        if (entry->votes >= majority)
+        if (entry->votes + silent >= hf__quorum_majority(stores))
             continue;
         hf__list_remove(again);
         hf__env_free(core->env, entry);
     }
 }
 
-/* All have answered. */
-static void conclude(struct hf__core *core, struct hf__operation *operation, bool breaks)
+/* All have answered, or will not. Whoever says neither done nor gone may still have the turn, or may
+ * have had it. */
+static void conclude(struct hf__core *core, struct hf__operation *operation)
 {
-    uint32_t majority = hf__quorum_majority((uint32_t)core->driver.stores);
+    uint32_t stores = (uint32_t)core->driver.stores;
+    uint32_t majority = hf__quorum_majority(stores);
+    uint32_t silent = stores - operation->done - operation->gone;
+    bool breaks = operation->request.ticket.kind == HF__REQUEST_BREAK;
     int status = HF_OK;
 
-    if (operation->done >= majority) {
-        if (!breaks && core->driver.stores > 1)
-            keep_what_a_majority_told(core, operation);
-    } else if (operation->gone >= majority) {
-        status = fail(operation, HF_ELOST, "that turn is over already");
-    } else {
+    if (operation->done + operation->gone < majority) {
         status = operation->failure < 0 ? operation->failure : HF_EUNREACHABLE;
         if (breaks && operation->done > 0)
             status = HF_EUNKNOWN;
         if (!*operation->error)
             fail(operation, status, "too few servers answered");
+    } else if (breaks && operation->done + silent < majority) {
+        status = fail(operation, HF_ELOST, "that turn is over already");
+    } else if (!breaks && stores > 1) {
+        keep_what_a_majority_told(core, operation);
     }
     hf__events_answer(&operation->answer, status);
+}
+
+void hf__operation_step(struct hf__core *core, uint64_t now_ns)
+{
+    HF__LIST_FOR(node, &core->operations)
+    {
+        struct hf__operation *operation = HF__LIST_ENTRY(node, struct hf__operation, place);
+        int status;
+
+        if (operation->unasked == 0 || operation->answer.status != HF_PENDING)
+            continue;
+        status = ask(core, operation, now_ns);
+        if (status < 0 && !operation->failure)
+            operation->failure = fail(operation, status, hf__driver_error(&core->driver));
+        if (operation->open == 0 && operation->unasked == 0)
+            conclude(core, operation);
+    }
+}
+
+uint64_t hf__operation_deadline(const struct hf__core *core)
+{
+    uint64_t deadline_ns = HF__NEVER;
+
+    HF__LIST_FOR(node, &core->operations)
+    {
+        const struct hf__operation *operation = HF__LIST_ENTRY(node, struct hf__operation, place);
+
+        if (operation->unasked > 0 && operation->answer.status == HF_PENDING &&
+            operation->ask_until_ns < deadline_ns)
+            deadline_ns = operation->ask_until_ns;
+    }
+    return deadline_ns;
 }
 
 void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
@@ -264,8 +309,8 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
     case HF__REPLY_CROWDED:
         assert(!"an engine answered LIST or BREAK with a claim's answer");
     }
-    if (--operation->open == 0)
-        conclude(core, operation, breaks);
+    if (--operation->open == 0 && operation->unasked == 0)
+        conclude(core, operation);
 }
 
 void hf__operation_free(struct hf__core *core, struct hf__operation *operation)
