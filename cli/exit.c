@@ -33,15 +33,14 @@ static struct meaning mean(enum hf_status status)
     case HF_EINVAL:
         return (struct meaning){ EXIT_USAGE, "" };
     case HF_ENAME:
-        return (struct meaning){ EXIT_NAME, "a name has 1 to 1024 bytes" };
+        return (struct meaning){ EXIT_NAME, "" };
     case HF_EURL:
         return (struct meaning){ EXIT_CONFIG, "'holdfast engines' lists the URLs of this build" };
     case HF_EUNSUPPORTED:
     case HF_EPROMISE:
         return (struct meaning){ EXIT_CONFIG, "'holdfast engines' lists what each recipe can do" };
     case HF_EDENIED:
-        return (struct meaning){ EXIT_DENIED, "check the owner and mode of the directory, or the "
-                                              "user and password" };
+        return (struct meaning){ EXIT_DENIED, "check who may do what at the store, and as whom" };
     case HF_EPROTOCOL:
     case HF_EINTEGRITY:
         return (struct meaning){ EXIT_PROTOCOL, "" };

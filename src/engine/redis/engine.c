@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -52,6 +53,41 @@ void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *va
 
 /* --- opening and closing --- */
 
+/* One that is counted twice is a majority of less than it seems. */
+static bool names_one_twice(const struct hf__url *url)
+{
+    for (size_t i = 0; i < url->server_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            unsigned one = url->servers[i].port ? url->servers[i].port : PORT;
+            unsigned other = url->servers[k].port ? url->servers[k].port : PORT;
+
+            if (one == other && strcasecmp(url->servers[i].host, url->servers[k].host) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static int check_servers(struct hf__redis *conn, const struct hf__url *url)
+{
+    if (conn->base.recipe->pattern == HF__PATTERN_QUORUM) {
+        if (url->server_count < 3 || url->server_count % 2 == 0)
+            return hf__error_set(conn->base.error, HF_EURL,
+                                 "it takes an odd number of servers, 3 or more, not %zu",
+                                 url->server_count);
+        if (names_one_twice(url))
+            return hf__error_set(conn->base.error, HF_EURL,
+                                 "one server is written twice: each counts once");
+        if (hf__url_option(url, "socket"))
+            return hf__error_set(conn->base.error, HF_EURL, "its servers have no common socket");
+        return HF_OK;
+    }
+    if (url->server_count != 1)
+        return hf__error_set(conn->base.error, HF_EURL,
+                             "it takes one server (several independent ones: redlock://)");
+    return HF_OK;
+}
+
 static int check_options(struct hf__redis *conn, const struct hf__url *url)
 {
     static const char *const known[] = { "recipe", "prefix",   "password_file", "ca",        "cert",
@@ -63,24 +99,10 @@ static int check_options(struct hf__redis *conn, const struct hf__url *url)
         for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
             found = found || strcmp(url->options[i].key, known[k]) == 0;
         if (!found)
-            return hf__error_set(conn->base.error, HF_EURL, "%s: has no option '%s'", url->scheme,
+            return hf__error_set(conn->base.error, HF_EURL, "there is no option '%s' here",
                                  url->options[i].key);
     }
-    if (conn->base.recipe->pattern == HF__PATTERN_QUORUM) {
-        if (url->server_count < 3 || url->server_count % 2 == 0)
-            return hf__error_set(conn->base.error, HF_EURL,
-                                 "it takes an odd number of servers, 3 or more, not %zu",
-                                 url->server_count);
-        if (hf__url_option(url, "socket"))
-            return hf__error_set(conn->base.error, HF_EURL, "its servers have no common socket");
-        return HF_OK;
-    }
-    if (url->server_count > 1)
-        return hf__error_set(conn->base.error, HF_EURL,
-                             "it takes one server (several independent ones: redlock://)");
-    if (url->server_count == 0 && !hf__url_option(url, "socket"))
-        return hf__error_set(conn->base.error, HF_EURL, "which server? redis://host:port");
-    return HF_OK;
+    return check_servers(conn, url);
 }
 
 static int read_options(struct hf__redis *conn, const struct hf__conn_options *options)

@@ -19,7 +19,8 @@ enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUB
 
 #define TIME_NS_MAX (5 * HF__NS_PER_S)
 #define SECONDS_MAX (1ll << 33) /* since 1970; fences are microseconds, and end at 2^53 */
-#define FORGETFUL   ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
+#define SURVIVING   ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FAILOVER)
+#define FORGETFUL   (SURVIVING | (uint32_t)HF_PROMISE_FENCE)
 
 static struct hf__asked *begin(struct hf__redis *conn, enum step step, size_t words)
 {
@@ -270,7 +271,7 @@ static void judge(struct hf__redis *conn)
     }
     /* Whatever it forgets, nothing is granted until it must have ended. */
     if (conn->restart_wait_ns > 0 && !server->evicts)
-        conn->base.promises |= conn->base.recipe->promises & (uint32_t)HF_PROMISE_DURABLE;
+        conn->base.promises |= conn->base.recipe->promises & SURVIVING;
 }
 
 /* One of the steps is done; after the last, the connection is up. */

@@ -21,7 +21,7 @@
 const char *const hf__raw_endings[] = { "", NULL };
 
 /* What other recipes and this one write beside the locks. */
-static const char *const own_keys[] = { SIDE_PREFIX, "hf:{" };
+static const char *const own_keys[] = { SIDE_PREFIX, "hf:{", "hf:@" };
 
 int hf__raw_check(struct hf__redis *conn, const struct hf__request *request)
 {
