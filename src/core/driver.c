@@ -108,6 +108,10 @@ static int pass(struct hf__driver *driver, enum hf__lane lane, size_t store,
         return HF_ECANCELLED;
     if (link->conn->state == HF__CONN_DOWN)
         return driver->status < 0 ? driver->status : HF_EUNREACHABLE;
+    /* Whether it remembers is known only when it has been greeted. */
+    if (driver->stores > 1 && link->conn->state != HF__CONN_UP)
+        return hf__error_set(driver->error, HF_EUNREACHABLE, "%s: server %zu is not connected yet",
+                             driver->engine->name, store + 1);
     if (link->conn->doubted && request->ticket.kind == HF__REQUEST_CLAIM)
         return hf__error_set(driver->error, HF_EUNREACHABLE,
                              "%s: server %zu is new or has forgotten its locks, and is not counted "

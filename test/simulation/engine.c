@@ -297,9 +297,15 @@ static struct letter *match(struct sim_conn *conn, const struct hf__ticket *tick
     return take(&conn->pending, place);
 }
 
-static void welcome(struct sim_conn *conn)
+/* A store tells since when it is there in whole seconds. */
+static void welcome(struct sim_conn *conn, uint64_t now_ns)
 {
+    const struct world *world = conn->client->world;
+    const struct store *store = &world->stores[conn->store];
+
     conn->base.state = HF__CONN_UP;
+    conn->base.doubted = store->doubted;
+    conn->base.doubted_since_ns = now_ns - (world->now_ns - store->up_since_ns) / S * S;
     for (struct letter *letter = conn->pending.first; letter; letter = letter->next) {
         letter->held = true;
         network_ask(conn->client->world, conn->serial, &letter->question);
@@ -321,6 +327,8 @@ static void fill_reply(struct sim_conn *conn, struct letter *letter, uint64_t no
     }
     if (reply->status < 0)
         hf__error_set(conn->base.error, reply->status, "the store says no");
+    if (reply->ticket.kind == HF__REQUEST_SURVEY && reply->kind == HF__REPLY_DONE)
+        conn->base.doubted = false; /* another client has admitted it */
     *out_reply = *reply;
     conn->shown = letter;
 }
@@ -335,7 +343,7 @@ static int read_letter(struct sim_conn *conn, struct letter *letter, uint64_t no
 
     if (letter->kind != LETTER_ANSWER) {
         if (letter->kind == LETTER_WELCOME && conn->base.state == HF__CONN_CONNECTING)
-            welcome(conn);
+            welcome(conn, now_ns);
         if (letter->kind == LETTER_RESET)
             conn->doomed = true;
         network_drop(world, letter);

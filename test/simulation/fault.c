@@ -28,7 +28,7 @@ static uint32_t possible(enum kind kind)
         return stream | BIT(STORE_AMNESIA);
     case KIND_QUORUM3:
     case KIND_QUORUM5:
-        return network;
+        return network | BIT(STORE_AMNESIA);
     }
     assert(!"a kind that does not exist");
     return 0;
@@ -156,15 +156,27 @@ static void cut(struct world *world, enum fault fault)
     network_cut(world, client->serials[lane][store], fault);
 }
 
+/* A majority remembers. */
+static bool may_forget(const struct world *world, const struct store *store)
+{
+    size_t forgetful = 1;
+
+    for (size_t i = 0; i < world->plan.stores; i++)
+        forgetful += world->stores[i].doubted;
+    return world->now_ns <= HEAL_AT_NS - 6 * S &&
+           (world->plan.stores == 1 || store->doubted || 2 * forgetful < world->plan.stores);
+}
+
 static void crash_store(struct world *world, bool forgets)
 {
     struct store *store = &world->stores[world_between(world, 0, world->plan.stores - 1)];
     uint64_t down_ns = world_between(world, 20 * MS, 2 * S);
 
-    if (!store->up || (forgets && world->now_ns > HEAL_AT_NS - 6 * S))
+    if (!store->up || (forgets && !may_forget(world, store)))
         return;
-    /* Whoever forgets who holds waits until nobody can: the longest lease there may be. */
-    if (forgets)
+    /* Whoever forgets who holds waits until nobody can: the longest lease there may be. Of a quorum
+     * the others must see to that. */
+    if (forgets && world->plan.stores == 1)
         down_ns += LEASE_NS_MAX + LEASE_NS_MAX / 20;
     TRACE(world, -1, "store %zu crashes%s", store->index, forgets ? " and forgets" : "");
     fault_count(world, forgets ? FAULT_STORE_AMNESIA : FAULT_STORE_CRASH);
@@ -172,7 +184,8 @@ static void crash_store(struct world *world, bool forgets)
     store->epoch++;
     network_cut_store(world, store->index);
     if (forgets)
-        store_forget(world, store, world->plan.forgets_fences);
+        store_forget(world, store, world->plan.forgets_fences || world->plan.stores > 1);
+    store->doubted = store->doubted || (forgets && world->plan.stores > 1);
     calendar_add(world, (struct event){ .at_ns = world->now_ns + down_ns,
                                         .kind = EVENT_STORE_UP,
                                         .who = (uint32_t)store->index });

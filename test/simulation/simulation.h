@@ -90,6 +90,8 @@ enum point {
     POINT_QUORUM_PHASE_2,
     POINT_QUORUM_SPLIT,
     POINT_QUORUM_STRAGGLER,
+    POINT_QUORUM_ADMITTED,
+    POINT_QUORUM_REJOINED,
     POINT_LOST_EXPIRED,
     POINT_LOST_MAX_HOLD,
     POINT_LOST_GONE,
@@ -129,7 +131,7 @@ enum point {
     POINT_GIVEN_BRIEFLY,
     POINT_FETCHED,
 };
-#define POINTS 55
+#define POINTS 57
 
 struct tally {
     uint64_t seeds;
@@ -269,6 +271,9 @@ struct store {
     size_t index;
     struct timepiece clock;
     bool up;
+    bool doubted;              /* of a quorum: it has forgotten, and was not admitted since */
+    uint64_t up_since_ns;      /* true time */
+    uint64_t longest_lease_ns; /* that it was ever asked for */
     uint32_t epoch;
     uint64_t next_number;
     struct shelf shelves[NAMES_MAX];

@@ -282,6 +282,8 @@ static void refresh(struct world *world, struct store *store, struct entry *entr
     if (end_ns > entry->end_ns)
         entry->end_ns = end_ns;
     entry->lease_ns = question->lease_ns;
+    if (question->lease_ns > store->longest_lease_ns)
+        store->longest_lease_ns = question->lease_ns;
 }
 
 static void answer_owner(struct world *world, struct store *store, const struct question *question,
@@ -428,6 +430,8 @@ static void claim_quorum(struct world *world, struct store *store, const struct 
         entry = add(world, store, question);
         assert(entry);
         entry->owner = true;
+        if (record_get(world, entry->token)->endings[store->index] == ENDING_FORGOTTEN)
+            world_point(world, POINT_QUORUM_REJOINED);
         judge_stored_grant(world, store, entry);
     }
     refresh(world, store, entry, question);
@@ -588,6 +592,34 @@ static void list(struct world *world, const struct store *store, const struct qu
     answer(world, question, (struct hf__reply){ .kind = HF__REPLY_DONE });
 }
 
+/* What it knows that one which forgot must be told. */
+static void survey(struct world *world, struct store *store, const struct question *question)
+{
+    uint64_t highest = 0;
+
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        if (store->shelves[i].counter > highest)
+            highest = store->shelves[i].counter;
+    }
+    answer(world, question,
+           (struct hf__reply){ .kind = store->doubted ? HF__REPLY_FAILED : HF__REPLY_DONE,
+                               .status = store->doubted ? HF_EUNREACHABLE : HF_OK,
+                               .fence = highest,
+                               .lease_ns = store->longest_lease_ns });
+}
+
+static void admit(struct world *world, struct store *store, const struct question *question)
+{
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        if (store->shelves[i].counter < question->fence)
+            store->shelves[i].counter = question->fence;
+    }
+    if (store->doubted)
+        world_point(world, POINT_QUORUM_ADMITTED);
+    store->doubted = false;
+    answer(world, question, (struct hf__reply){ .kind = HF__REPLY_DONE });
+}
+
 static bool refuses(struct world *world, const struct question *question)
 {
     if (world->now_ns > question->not_after_ns) {
@@ -654,7 +686,11 @@ bool store_answer(struct world *world, struct store *store, const struct questio
         list(world, store, question);
         break;
     case HF__REQUEST_SURVEY:
+        survey(world, store, question);
+        break;
     case HF__REQUEST_ADMIT:
+        admit(world, store, question);
+        break;
     case HF__REQUEST_NONE:
         assert(!"a question that nobody asks of a simulated store");
     }
@@ -699,6 +735,8 @@ void store_forget(struct world *world, struct store *store, bool fences_too)
         if (fences_too)
             shelf->counter = shelf->counter > 1000 ? 1000 + (shelf->counter - 1000) / 2 : 1000;
     }
+    if (fences_too)
+        store->longest_lease_ns = 0;
 }
 
 static void remove_of(struct world *world, struct store *store, int client, uint64_t serial)

@@ -270,6 +270,7 @@ static bool happen(struct world *world, const struct event *event)
         break;
     case EVENT_STORE_UP:
         world->stores[event->who].up = true;
+        world->stores[event->who].up_since_ns = world->now_ns;
         TRACE(world, -1, "store %u is back", event->who);
         break;
     case EVENT_STORE_TIMER:
