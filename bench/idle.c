@@ -24,7 +24,7 @@
 #define STACK_BYTES (256u * 1024)
 #define LOOK_NS     5000000u
 #define ASLEEP_NS   100000000u /* from its last step until a thread surely sleeps */
-#define COUNTING    2.0        /* commands of whoever counts, between its two looks */
+#define COUNTING    3.0 /* requests of whoever counts, and its leaving, between its two looks */
 
 enum { HOLDER, BLOCKED, CLAIMS, RAW }; /* the last one only where there is a raw client */
 enum { SIDE_OURS, SIDE_RAW };

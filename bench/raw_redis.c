@@ -281,10 +281,11 @@ static double ask_server(const char *url, const char *section, const char *const
     return sum;
 }
 
-/* Every command, those inside of scripts too: more than were asked for. */
+/* How often it read something. Its count of commands would have those inside of scripts too; a read
+ * is one request while there are few, and several if one is longer than the server's buffer. */
 static double count_requests(const char *url)
 {
-    static const char *const fields[] = { "total_commands_processed:" };
+    static const char *const fields[] = { "total_reads_processed:" };
 
     return ask_server(url, "stats", fields, 1);
 }
