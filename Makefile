@@ -6,6 +6,7 @@
 #   make check-fast   the suites for every commit (<= 3 minutes, no servers)
 #   make check-long   the long runs
 #   make bench        measures this machine, beside flock(2) and a bare futex
+#   make bench-redis  measures Redis and RedLock, beside redis-py and npm redlock (4 minutes)
 #   make install      into PREFIX (/usr/local), under DESTDIR
 #   make clean        removes what was built
 #
@@ -13,7 +14,7 @@
 
 BUILDS = build build-check build-asan build-tsan build-coverage build-clang build-fuzz
 
-.PHONY: all demo check check-fast check-long bench install clean
+.PHONY: all demo check check-fast check-long bench bench-redis install clean
 
 all: build/build.ninja
 	ninja -C build
@@ -36,6 +37,11 @@ check check-fast check-long:
 
 bench: all
 	build/holdfast bench
+
+bench-redis:
+	@packages/install build check
+	@$(MAKE) --no-print-directory all
+	bench/redis build
 
 install: all
 	$(if $(PREFIX),meson configure build --prefix=$(PREFIX))

@@ -18,6 +18,7 @@
 #include "crew.h"
 #include "idle.h"
 #include "job.h"
+#include "keep.h"
 #include "options.h"
 #include "report.h"
 #include "say.h"
@@ -33,10 +34,12 @@ static const struct {
 } shapes[BENCH_WORKLOADS] = {
     [BENCH_W1] = { 1,  1,  1, false, false }, /* nobody to be apart from */
     [BENCH_W2] = { 1, 16, 16, false, true },
+    [BENCH_W2B] = { 1, 1, 16, false, false }, /* likewise */
     [BENCH_W3] = { 1,  8,  1, true,  true },
     [BENCH_W4] = { 4,  1,  1, true,  true },
     [BENCH_W5] = { 2,  1,  1, false, true },
     [BENCH_W6] = { 3,  1,  2, false, false }, /* they sleep */
+    [BENCH_W7] = { 1,  1,  1, false, false },
 };
 /* clang-format on */
 
@@ -51,7 +54,7 @@ struct session {
 
 static struct bench_figures no_figures(void)
 {
-    return (struct bench_figures){ NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+    return (struct bench_figures){ NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
 }
 
 static void choose_sides(struct bench_job *job)
@@ -67,6 +70,9 @@ static void choose_sides(struct bench_job *job)
         case BENCH_W3:
             second = raw->cycle;
             break;
+        case BENCH_W2B:
+            second = raw->batch;
+            break;
         case BENCH_W4:
             second = raw->contended;
             third = raw->beside;
@@ -77,9 +83,12 @@ static void choose_sides(struct bench_job *job)
         case BENCH_W6:
             second = raw->idle;
             break;
+        case BENCH_W7:
+            break;
         }
     }
-    job->sides[job->side_count++] = &bench_side_ours;
+    job->sides[job->side_count++] =
+        job->workload == BENCH_W2B ? &bench_side_batch : &bench_side_ours;
     if (second)
         job->sides[job->side_count++] = second;
     if (third)
@@ -89,6 +98,8 @@ static void choose_sides(struct bench_job *job)
 /* A description for every contender: of a file for each lock, or all of one. */
 static int open_files(struct bench_job *job)
 {
+    if (job->workload == BENCH_W7)
+        return 0;
     if (job->workload == BENCH_W6)
         return bench_job_open_files(job, 1, 1 + BENCH_WAITERS);
     if (job->locks > 1)
@@ -105,6 +116,7 @@ static void plan(const struct session *session, struct bench_row *row, struct be
     job->processes = shapes[row->workload].processes;
     job->threads = shapes[row->workload].threads;
     job->locks = shapes[row->workload].locks;
+    job->batch = row->workload == BENCH_W2B ? BENCH_BATCH : 1;
     job->contended = shapes[row->workload].contended;
     choose_sides(job);
     if (job->workload == BENCH_W6 && job->side_count > 1)
@@ -112,6 +124,15 @@ static void plan(const struct session *session, struct bench_row *row, struct be
     if (job->side_count > 2)
         row->beside_name = job->sides[2]->name;
     bench_job_find_cpus(job);
+}
+
+static int run_job(struct bench_crew *crew, struct bench_row *row)
+{
+    if (row->workload == BENCH_W6)
+        return bench_idle_run(crew, row);
+    if (row->workload == BENCH_W7)
+        return bench_keep_run(crew, row);
+    return bench_slices_run(crew, row);
 }
 
 /* As the functions of crew.h answer. */
@@ -135,8 +156,7 @@ static int run_row(const struct session *session, struct bench_row *row)
     }
     answer = open_files(&job);
     if (answer == 0)
-        answer =
-            job.workload == BENCH_W6 ? bench_idle_run(&crew, row) : bench_slices_run(&crew, row);
+        answer = run_job(&crew, row);
     bench_crew_dismiss(&crew);
     bench_job_close_files(&job);
     bench_floor_free(job.floor);
@@ -146,7 +166,7 @@ static int run_row(const struct session *session, struct bench_row *row)
 static void tell_progress(const struct session *session, const struct bench_row *row)
 {
     if (!session->options.quiet && session->options.json && isatty(STDERR_FILENO))
-        bench_say("%s, %s", bench_report_workload_name(row->workload),
+        bench_say("%s, %s", bench_workload_name(row->workload),
                   bench_report_placement_name(row->placement));
 }
 

@@ -64,7 +64,7 @@ static int tell_failure(const struct bench_crew *crew)
 {
     const struct bench_failure *failure = &crew->job->floor->failure;
 
-    bench_say("W%d: %s", (int)crew->job->workload + 1, failure->reason);
+    bench_say("%s: %s", bench_workload_name(crew->job->workload), failure->reason);
     return failure->exit_status;
 }
 
@@ -75,11 +75,12 @@ static int judge_end(const struct bench_crew *crew, pid_t pid, int how)
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
         return 0;
     if (WIFSIGNALED(how))
-        bench_say("W%d: process %ld died of signal %d (%s)", (int)crew->job->workload + 1,
-                  (long)pid, WTERMSIG(how), strsignal(WTERMSIG(how)));
+        bench_say("%s: process %ld died of signal %d (%s)",
+                  bench_workload_name(crew->job->workload), (long)pid, WTERMSIG(how),
+                  strsignal(WTERMSIG(how)));
     else
-        bench_say("W%d: process %ld ended with status %d", (int)crew->job->workload + 1, (long)pid,
-                  WEXITSTATUS(how));
+        bench_say("%s: process %ld ended with status %d", bench_workload_name(crew->job->workload),
+                  (long)pid, WEXITSTATUS(how));
     return BENCH_EXIT_INTERNAL;
 }
 
@@ -132,10 +133,10 @@ int bench_crew_gather(struct bench_crew *crew, uint32_t arrivals)
             return answer;
         if (bench_clock_now_ns() < until_ns)
             continue;
-        bench_say("W%d: %u of %u did not come back within %llu s: somebody waits for a lock that "
+        bench_say("%s: %u of %u did not come back within %llu s: somebody waits for a lock that "
                   "nobody gives away",
-                  (int)crew->job->workload + 1, arrivals - atomic_load(&floor->arrived), arrivals,
-                  PATIENCE_NS / NS_PER_S);
+                  bench_workload_name(crew->job->workload), arrivals - atomic_load(&floor->arrived),
+                  arrivals, PATIENCE_NS / NS_PER_S);
         return BENCH_EXIT_INTERNAL;
     }
     assert(atomic_load(&floor->arrived) == arrivals);
@@ -164,8 +165,9 @@ int bench_crew_finish(struct bench_crew *crew)
             return answer;
         if (bench_clock_now_ns() < until_ns)
             continue;
-        bench_say("W%d: %u processes did not end within %llu s", (int)crew->job->workload + 1,
-                  count_left(crew), PATIENCE_NS / NS_PER_S);
+        bench_say("%s: %u processes did not end within %llu s",
+                  bench_workload_name(crew->job->workload), count_left(crew),
+                  PATIENCE_NS / NS_PER_S);
         return BENCH_EXIT_INTERNAL;
     }
     return 0;

@@ -59,11 +59,13 @@ struct bench_baton {
     bool last; /* nobody releases after this */
 };
 
-/* W6: what one process of waiters used. */
+/* W6, W7: what one process used. */
 struct bench_usage {
     double cpu_s;
     double seconds;
     double connections;
+    double lost;
+    double margin_ms;
 };
 
 struct bench_failure {

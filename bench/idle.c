@@ -11,27 +11,20 @@
 #include "idle.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "say.h"
+#include "usage.h"
 
-#define NS_PER_S      1e9
-#define US_PER_S      1e6
-#define STACK_BYTES   (256u * 1024)
-#define LOOK_NS       5000000u
-#define ASLEEP_NS     100000000u /* from its last step until a thread surely sleeps */
-#define SETTLE_NS_MAX 1000000000u
-#define PER_SECONDS   10.0
-#define COUNTING      2.0 /* commands of whoever counts, between its two looks */
+#define NS_PER_S    1e9
+#define STACK_BYTES (256u * 1024)
+#define LOOK_NS     5000000u
+#define ASLEEP_NS   100000000u /* from its last step until a thread surely sleeps */
+#define COUNTING    3.0 /* requests of whoever counts, and its leaving, between its two looks */
 
 enum { HOLDER, BLOCKED, CLAIMS, RAW }; /* the last one only where there is a raw client */
 enum { SIDE_OURS, SIDE_RAW };
@@ -47,51 +40,6 @@ struct waiter {
     struct bench_seat seat;
     pthread_t thread;
 };
-
-static double cpu_seconds(void)
-{
-    struct rusage usage;
-
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / US_PER_S;
-}
-
-/* How many sockets this process has; not a number where that cannot be seen. */
-static double count_sockets(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    struct dirent *entry;
-    double count = 0;
-
-    if (!folder)
-        return NAN;
-    while ((entry = readdir(folder))) {
-        char target[32];
-        ssize_t bytes = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target));
-
-        count += bytes > 0 && strncmp(target, "socket:", strlen("socket:")) == 0;
-    }
-    closedir(folder);
-    return count;
-}
-
-/* What this process uses from the beginning of the stage that measures to its end. */
-static void watch(const struct bench_job *job, uint32_t process)
-{
-    struct bench_usage *usage = &job->floor->usages[process];
-    uint64_t begun_ns;
-    double cpu_s;
-
-    bench_floor_wait(job->floor, BENCH_STAGE_WARM);
-    begun_ns = bench_clock_now_ns();
-    cpu_s = cpu_seconds();
-    bench_floor_arrive(job->floor);
-    bench_floor_wait(job->floor, BENCH_STAGE_MEASURE);
-    usage->cpu_s = cpu_seconds() - cpu_s;
-    usage->seconds = (double)(bench_clock_now_ns() - begun_ns) / NS_PER_S;
-    bench_floor_arrive(job->floor);
-}
 
 static int take(struct bench_seat *seat)
 {
@@ -127,7 +75,7 @@ static void hold(const struct bench_job *job, hf_client *client)
     bench_floor_arrive(job->floor);
     bench_floor_wait(job->floor, BENCH_STAGE_REST);
     bench_floor_arrive(job->floor);
-    watch(job, HOLDER);
+    bench_usage_watch(job, HOLDER);
     bench_floor_wait(job->floor, BENCH_STAGE_REST);
     for (uint32_t i = 0; i < count; i++) {
         if (give(&seats[i]) != HF_OK)
@@ -204,7 +152,7 @@ static void wait_in_threads(const struct bench_job *job, uint32_t process, hf_cl
     if (start_waiters(job, side, client, waiters) == 0) {
         see_asleep(waiters, &ready);
         bench_floor_arrive(job->floor);
-        watch(job, process);
+        bench_usage_watch(job, process);
         for (uint32_t i = 0; i < BENCH_WAITERS; i++)
             pthread_join(waiters[i].thread, NULL);
     }
@@ -241,7 +189,7 @@ static void wait_as_claims(const struct bench_job *job, hf_client *client)
         }
     }
     bench_floor_arrive(job->floor);
-    watch(job, CLAIMS);
+    bench_usage_watch(job, CLAIMS);
     for (uint32_t i = 0; i < BENCH_WAITERS; i++) {
         if (pick_up(&seat, claims[i], &job->floor->tallies[TALLY_CLAIMS]) != HF_OK)
             return;
@@ -250,12 +198,12 @@ static void wait_as_claims(const struct bench_job *job, hf_client *client)
 
 static void work(const struct bench_job *job, uint32_t process)
 {
-    double sockets = count_sockets();
+    double sockets = bench_usage_sockets();
     hf_client *client = process == RAW ? NULL : bench_job_open(job);
 
     if (process != RAW && !client)
         return;
-    job->floor->usages[process].connections = count_sockets() - sockets;
+    job->floor->usages[process].connections = bench_usage_sockets() - sockets;
     if (process == HOLDER)
         hold(job, client);
     else if (process == CLAIMS)
@@ -288,75 +236,28 @@ static int check_tallies(const struct bench_job *job)
     return answer;
 }
 
-static void conclude(const struct bench_job *job, uint32_t process, struct bench_figures *figures)
-{
-    const struct bench_usage *usage = &job->floor->usages[process];
-
-    assert(usage->seconds > 0);
-
-    figures->client_cpu_s = usage->cpu_s / usage->seconds * PER_SECONDS;
-    figures->connections = usage->connections;
-}
-
-static double count_requests(const struct bench_job *job)
-{
-    const char *url = job->options->url ? job->options->url : getenv("HOLDFAST_URL");
-
-    return job->store->raw && job->store->raw->count_requests && url
-               ? job->store->raw->count_requests(url)
-               : NAN;
-}
-
-/* `out_requests`: of all processes, while they were watched. */
-static int run(struct bench_crew *crew, double *out_requests)
-{
-    const struct bench_job *job = crew->job;
-    uint64_t settle_ns = job->options->idle_ns / 4;
-    int answer = bench_crew_gather(crew, job->processes);
-
-    if (answer != 0)
-        return answer;
-    bench_floor_set_stage(job->floor, BENCH_STAGE_WARM);
-    answer = bench_crew_gather(crew, job->processes);
-    if (answer == 0)
-        answer = bench_crew_sleep(crew, settle_ns < SETTLE_NS_MAX ? settle_ns : SETTLE_NS_MAX);
-    if (answer != 0)
-        return answer;
-    bench_floor_set_stage(job->floor, BENCH_STAGE_MEASURE);
-    answer = bench_crew_gather(crew, job->processes);
-    *out_requests = -count_requests(job);
-    if (answer == 0)
-        answer = bench_crew_sleep(crew, job->options->idle_ns);
-    *out_requests += count_requests(job);
-    if (answer != 0)
-        return answer;
-    bench_floor_set_stage(job->floor, BENCH_STAGE_REST);
-    answer = bench_crew_gather(crew, job->processes);
-    if (answer != 0)
-        return answer;
-    return bench_crew_finish(crew);
-}
-
 int bench_idle_run(struct bench_crew *crew, struct bench_row *row)
 {
     const struct bench_job *job = crew->job;
+    const struct bench_raw *raw = job->store->raw;
     double requests = NAN;
     int answer = bench_crew_start(crew, work);
 
     if (answer == 0)
-        answer = run(crew, &requests);
+        answer = bench_usage_run(crew, job->options->idle_ns, raw ? raw->count_requests : NULL,
+                                 &requests);
     if (answer == 0)
         answer = check_tallies(job);
     if (answer != 0)
         return answer;
 
-    conclude(job, BLOCKED, &row->ours);
+    bench_usage_conclude(job, BLOCKED, &row->ours);
     /* Of the holder and of all waiters, blocked or not, without those of the counting itself. */
     row->ours.requests_per_s = (requests - COUNTING) * NS_PER_S / (double)job->options->idle_ns;
-    conclude(job, CLAIMS, &row->beside);
+    bench_usage_conclude(job, CLAIMS, &row->beside);
     row->beside_name = "claims";
     if (job->side_count > 1)
-        conclude(job, RAW, &row->raw);
+        bench_usage_conclude(job, RAW, &row->raw);
     row->rescued = atomic_load(&job->floor->rescued);
     return 0;
 }

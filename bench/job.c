@@ -137,6 +137,12 @@ void bench_job_close(const struct bench_job *job, hf_client *client)
     hf_close(client);
 }
 
+static void name_lock(const struct bench_job *job, uint32_t number, char name[BENCH_NAME_BYTES])
+{
+    snprintf(name, BENCH_NAME_BYTES, "holdfast-bench/%016llx/%s/%u",
+             (unsigned long long)job->store->run, bench_workload_name(job->workload), number);
+}
+
 void bench_job_seat(const struct bench_job *job, uint32_t side, uint32_t contender,
                     hf_client *client, struct bench_seat *out_seat)
 {
@@ -151,8 +157,10 @@ void bench_job_seat(const struct bench_job *job, uint32_t side, uint32_t contend
 
     assert(side < job->side_count);
 
-    snprintf(seat.name, sizeof(seat.name), "holdfast-bench/%016llx/W%d/%u",
-             (unsigned long long)job->store->run, (int)job->workload + 1,
-             job->locks > 1 ? contender : 0);
+    name_lock(job, job->locks > 1 ? contender : 0, seat.name);
+    for (uint32_t i = 0; i < BENCH_BATCH && job->batch > 1; i++) {
+        name_lock(job, i, seat.batch.names[i]);
+        seat.batch.fds[i] = i < job->file_count ? job->files[i] : -1;
+    }
     *out_seat = seat;
 }

@@ -29,6 +29,7 @@ struct bench_job {
     uint32_t processes;
     uint32_t threads; /* of each process */
     uint32_t locks;   /* 1: all on one; otherwise as many as threads */
+    uint32_t batch;   /* so many locks are one cycle's               */
     bool contended;   /* keep a tally, and time the acquire alone    */
     const struct bench_side *sides[BENCH_SIDES_MAX]; /* ours, raw, beside */
     uint32_t side_count;

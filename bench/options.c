@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <holdfast/holdfast.h>
 
 #include "bench.h"
+#include "keep.h"
 #include "say.h"
 
 #define NS_PER_S      1e9
@@ -20,9 +22,11 @@
 #define SECONDS_MAX   3600.0
 #define SECONDS_ROW   5.0
 #define SECONDS_IDLE  10.0
+#define SECONDS_KEEP  90.0
 #define SLICES        9
 #define SLICES_MAX    99
-#define WORKLOADS_ALL ((1u << BENCH_WORKLOADS) - 1)
+#define WORKLOADS_ALL ((1u << BENCH_W7) - 1) /* W7 takes long: only when asked for */
+#define LEASE_NS_MIN  (HF_LEASE_MS_MIN * 1000000ull)
 
 const char bench_page[] =
     "Usage: holdfast bench [OPTION]...\n"
@@ -31,8 +35,9 @@ const char bench_page[] =
     "run; the ratio is the median of the slices' ratios, and it is the result: absolute times\n"
     "mean little on a machine that does other things too.\n"
     "\n"
-    "  --workload LIST    W1 to W6, as in W1,W5 (else all of them)\n"
-    "  --seconds N        how long a workload runs in each placement (5; W6: 10)\n"
+    "  --workload LIST    some of these, as in W1,W5 (else W1 to W6)\n"
+    "  --seconds N        how long a workload runs in each placement (5; W6: 10; W7: 90, three\n"
+    "                     leases)\n"
     "  --slices N         how often ours and raw take turns meanwhile (9)\n"
     "  --json             an array of objects: engine, recipe, workload, placement, ours, raw,\n"
     "                     ratio\n"
@@ -40,13 +45,14 @@ const char bench_page[] =
     "  --require LIST     refuse a store that does not promise these, as in fence,fair\n"
     "  -q, --quiet        say only what went wrong\n"
     "\n"
-    "  W1  one thread, one lock          W4  4 processes on one lock\n"
-    "  W2  16 threads, 16 locks          W5  from release in one process to acquire in another\n"
-    "  W3  8 threads on one lock         W6  200 that wait: requests, CPU, connections\n"
+    "  W1   one thread, one lock         W4  4 processes on one lock\n"
+    "  W2   16 threads, 16 locks         W5  from release in one process to acquire in another\n"
+    "  W2b  one thread, 16 locks at once W6  200 that wait: requests, CPU, connections\n"
+    "  W3   8 threads on one lock        W7  10 000 that are held for three leases: lost, CPU\n"
     "\n"
     "Placements: same = all on one CPU, split = neighbours on different CPUs, free = as the\n"
-    "scheduler likes. Times are those of a whole cycle in W1 and W2, of the acquire alone in W3\n"
-    "and W4. Exit status 1: an increment under the lock was lost.\n";
+    "scheduler likes. Times are those of a whole cycle in W1 and W2, of 16 of them in W2b, of\n"
+    "the acquire alone in W3 and W4. Exit status 1: an increment under the lock was lost.\n";
 
 enum own { OWN_JSON = 256, OWN_WORKLOAD, OWN_SECONDS, OWN_SLICES, OWN_REQUIRE };
 
@@ -89,6 +95,13 @@ static const char *next_word(const char **list, size_t *out_bytes)
     return word;
 }
 
+static bool is_name(const char *word, size_t bytes, enum bench_workload workload)
+{
+    const char *name = bench_workload_name(workload);
+
+    return strlen(name) == bytes && strncasecmp(name, word, bytes) == 0;
+}
+
 static int take_workloads(const char *text, uint32_t *out_workloads)
 {
     const char *list = text;
@@ -97,16 +110,17 @@ static int take_workloads(const char *text, uint32_t *out_workloads)
     uint32_t found = 0;
 
     while ((word = next_word(&list, &bytes))) {
-        bool known = bytes == 2 && (word[0] == 'W' || word[0] == 'w') && word[1] >= '1' &&
-                     word[1] < '1' + BENCH_WORKLOADS;
+        int workload = 0;
 
-        if (!known) {
-            bench_say("option '--workload': there is no workload '%.*s'; they are W1 to W%d, as in "
-                      "W1,W5",
-                      (int)bytes, word, BENCH_WORKLOADS);
+        while (workload < BENCH_WORKLOADS && !is_name(word, bytes, (enum bench_workload)workload))
+            workload++;
+        if (workload == BENCH_WORKLOADS) {
+            bench_say("option '--workload': there is no workload '%.*s'; they are W1 to W7 and "
+                      "W2b, as in W1,W5",
+                      (int)bytes, word);
             return -1;
         }
-        found |= 1u << (word[1] - '1');
+        found |= 1u << workload;
     }
     *out_workloads = found;
     return 0;
@@ -160,6 +174,7 @@ static int take_seconds(struct bench_options *options)
         return -1;
     options->row_ns = (uint64_t)(seconds * NS_PER_S);
     options->idle_ns = options->row_ns;
+    options->keep_ns = options->row_ns;
     return 0;
 }
 
@@ -231,6 +246,7 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out_options
         .workloads = WORKLOADS_ALL,
         .row_ns = (uint64_t)(SECONDS_ROW * NS_PER_S),
         .idle_ns = (uint64_t)(SECONDS_IDLE * NS_PER_S),
+        .keep_ns = (uint64_t)(SECONDS_KEEP * NS_PER_S),
         .slices = SLICES,
     };
     int option;
@@ -251,6 +267,11 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out_options
     }
     if (optind < argc) {
         bench_say("'%s' is too much; see 'holdfast help bench'", argv[optind]);
+        return -1;
+    }
+    if ((options.workloads & (1u << BENCH_W7)) && options.keep_ns < BENCH_LEASES * LEASE_NS_MIN) {
+        bench_say("W7 holds locks for %d leases: '--seconds' must be at least %g", BENCH_LEASES,
+                  BENCH_LEASES * LEASE_NS_MIN / NS_PER_S);
         return -1;
     }
     *out_options = options;

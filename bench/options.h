@@ -13,6 +13,7 @@ struct bench_options {
     uint32_t workloads; /* 1 << enum bench_workload                               */
     uint64_t row_ns;    /* how long a workload runs in one placement              */
     uint64_t idle_ns;   /* how long the waiters of W6 are watched                 */
+    uint64_t keep_ns;   /* how long the locks of W7 are held: three leases        */
     uint32_t slices;    /* ours and raw take turns so often                       */
     bool json;
     bool quiet;

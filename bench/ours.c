@@ -21,7 +21,7 @@ void bench_side_fail(const struct bench_seat *seat, const char *verb, int status
 {
     const char *hint = bench_say_hint(status);
 
-    if (seat->side == &bench_side_ours)
+    if (seat->side == &bench_side_ours || seat->side == &bench_side_batch)
         bench_floor_fail(seat->floor, bench_say_exit_of(status), "%s%s%s%s",
                          hf_client_error(seat->client), *hint ? " (" : "", hint, *hint ? ")" : "");
     else

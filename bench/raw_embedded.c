@@ -20,24 +20,43 @@
 #include "futex.h"
 #include "side.h"
 
-static int change_flock(const struct bench_seat *seat, int operation)
+static int change_flock(int fd, int operation)
 {
     int status;
 
     do {
-        status = flock(seat->fd, operation);
+        status = flock(fd, operation);
     } while (status < 0 && errno == EINTR);
     return status < 0 ? HF_ESYSTEM : HF_OK;
 }
 
 static int acquire_flock(struct bench_seat *seat)
 {
-    return change_flock(seat, LOCK_EX);
+    return change_flock(seat->fd, LOCK_EX);
 }
 
 static int release_flock(struct bench_seat *seat)
 {
-    return change_flock(seat, LOCK_UN);
+    return change_flock(seat->fd, LOCK_UN);
+}
+
+static int change_all(struct bench_seat *seat, int operation)
+{
+    for (uint32_t i = 0; i < BENCH_BATCH; i++) {
+        if (change_flock(seat->batch.fds[i], operation) < 0)
+            return HF_ESYSTEM;
+    }
+    return HF_OK;
+}
+
+static int acquire_all(struct bench_seat *seat)
+{
+    return change_all(seat, LOCK_EX);
+}
+
+static int release_all(struct bench_seat *seat)
+{
+    return change_all(seat, LOCK_UN);
 }
 
 static _Atomic uint32_t *turn_of(struct bench_chain *chain, uint32_t ticket)
@@ -111,6 +130,7 @@ static int release_token(struct bench_seat *seat)
 }
 
 const struct bench_side bench_side_flock = { "flock(2)", acquire_flock, release_flock, NULL };
+static const struct bench_side batch = { "flock(2)", acquire_all, release_all, NULL };
 const struct bench_side bench_side_chain = { "futex chain", acquire_chain, release_chain,
                                              finish_chain };
 const struct bench_side bench_side_token = { "futex wake", acquire_token, release_token, NULL };
@@ -122,17 +142,19 @@ static const char chain_sentence[] =
 static const struct bench_raw embedded = {
     .engine = "embedded",
     .cycle = &bench_side_flock,
+    .batch = &batch,
     .contended = &bench_side_chain,
     .beside = &bench_side_flock,
     .handover = &bench_side_token,
     .idle = &bench_side_flock,
     .sentences = {
-        "flock(2) on a file",
-        "flock(2) on 16 files",
-        "flock(2) on one file, each thread with a descriptor of its own",
-        chain_sentence,
-        "a bare futex wake from one process to the other",
-        "200 threads that are blocked in flock(2)",
+        [BENCH_W1] = "flock(2) on a file",
+        [BENCH_W2] = "flock(2) on 16 files",
+        [BENCH_W2B] = "flock(2) on 16 files, one after the other",
+        [BENCH_W3] = "flock(2) on one file, each thread with a descriptor of its own",
+        [BENCH_W4] = chain_sentence,
+        [BENCH_W5] = "a bare futex wake from one process to the other",
+        [BENCH_W6] = "200 threads that are blocked in flock(2)",
     },
 };
 

@@ -5,7 +5,7 @@
  * is refused asks again after a millisecond. redlock: the same commands to all servers at once,
  * then all answers; it has no fence, no validity and no undoing.
  *
- * The hand-over: one raw release and one raw acquire, by the one who receives, when the other has
+ * The hand-over: one raw acquire and one raw release, by the one who receives, when the other has
  * passed it the turn by a futex: that is what W5 is compared with. */
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -193,6 +193,34 @@ static int release(struct bench_seat *seat)
     return give_back(raw_of(seat), seat->name);
 }
 
+/* --- many of them, one after the other --- */
+
+static int acquire_all(struct bench_seat *seat)
+{
+    struct raw_redis *raw = raw_of(seat);
+
+    if (!raw)
+        return HF_ESYSTEM;
+    for (uint32_t i = 0; i < BENCH_BATCH; i++) {
+        int taken = try_once(raw, seat->batch.names[i]);
+
+        if (taken <= 0)
+            return taken < 0 ? taken : fail(EBUSY); /* it was nobody's */
+    }
+    return HF_OK;
+}
+
+static int release_all(struct bench_seat *seat)
+{
+    struct raw_redis *raw = raw_of(seat);
+
+    for (uint32_t i = 0; i < BENCH_BATCH; i++) {
+        if (give_back(raw, seat->batch.names[i]) < 0)
+            return HF_ESYSTEM;
+    }
+    return HF_OK;
+}
+
 /* --- a hand-over --- */
 
 static int acquire_turn(struct bench_seat *seat)
@@ -206,8 +234,7 @@ static int acquire_turn(struct bench_seat *seat)
     while ((found = atomic_load(word)) != seat->number)
         bench_futex_wait(word, found);
     seat->floor->baton.released_ns = bench_clock_now_ns();
-    if (give_back(raw, seat->name) < 0 || try_once(raw, seat->name) < 0 ||
-        give_back(raw, seat->name) < 0)
+    if (try_once(raw, seat->name) < 0 || give_back(raw, seat->name) < 0)
         return HF_ESYSTEM;
     return HF_OK;
 }
@@ -223,52 +250,88 @@ static int release_turn(struct bench_seat *seat)
 
 /* --- what the server has been asked --- */
 
-static double count_requests(const char *url)
+/* The number behind `field` in the server's own words; 0: it says nothing of it. */
+static double read_number(const char *text, const char *field)
+{
+    const char *found = strstr(text, field);
+
+    return found ? strtod(found + strlen(field), NULL) : 0;
+}
+
+/* The sum of the fields in one section of INFO, at the first server. */
+static double ask_server(const char *url, const char *section, const char *const *fields,
+                         size_t count)
 {
     struct raw_redis raw = { 0 };
-    double requests = NAN;
+    double sum = NAN;
     redisReply *reply;
-    const char *line;
 
     if (connect_all(&raw, url) == HF_OK) {
-        reply = redisCommand(raw.servers[0], "INFO stats");
-        line = reply && reply->str ? strstr(reply->str, "total_commands_processed:") : NULL;
-        if (line)
-            requests = strtod(strchr(line, ':') + 1, NULL);
+        reply = redisCommand(raw.servers[0], "INFO %s", section);
+        if (reply && reply->type == REDIS_REPLY_STRING) {
+            sum = 0;
+            for (size_t i = 0; i < count; i++)
+                sum += read_number(reply->str, fields[i]);
+        }
         if (reply)
             freeReplyObject(reply);
     }
     for (size_t i = 0; i < raw.count; i++)
         redisFree(raw.servers[i]);
-    return requests;
+    return sum;
+}
+
+/* How often it read something. Its count of commands would have those inside of scripts too; a read
+ * is one request while there are few, and several if one is longer than the server's buffer. */
+static double count_requests(const char *url)
+{
+    static const char *const fields[] = { "total_reads_processed:" };
+
+    return ask_server(url, "stats", fields, 1);
+}
+
+/* No script can run another: so many were asked for. */
+static double count_scripts(const char *url)
+{
+    static const char *const fields[] = { "cmdstat_evalsha:calls=", "cmdstat_eval:calls=" };
+
+    return ask_server(url, "commandstats", fields, 2);
 }
 
 static const struct bench_side cycle = { "hiredis", acquire, release, NULL };
+static const struct bench_side batch = { "hiredis", acquire_all, release_all, NULL };
 static const struct bench_side handover = { "hiredis cycle", acquire_turn, release_turn, NULL };
 
 #define SENTENCES(servers)                                                                         \
     {                                                                                              \
-        "hiredis, blocking" servers ": SET NX PX, then a script that compares and deletes",        \
-            "the same, 16 threads with a connection each",                                         \
-            "the same, 8 threads with a connection each, asking again after 1 ms",                 \
-            "the same, 4 processes, asking again after 1 ms", "one release and one acquire of it", \
-            "none",                                                                                \
+        [BENCH_W1] =                                                                               \
+            "hiredis, blocking" servers ": SET NX PX, then a script that compares and deletes",    \
+        [BENCH_W2] = "the same, 16 threads with a connection each",                                \
+        [BENCH_W2B] =                                                                              \
+            "the same, one thread with one connection: 16 times SET, 16 times the script",         \
+        [BENCH_W3] = "the same, 8 threads with a connection each, asking again after 1 ms",        \
+        [BENCH_W4] = "the same, 4 processes, asking again after 1 ms",                             \
+        [BENCH_W5] = "one acquire and one release of it",                                          \
     }
 
 const struct bench_raw bench_raw_redis = {
     .engine = "redis",
     .cycle = &cycle,
+    .batch = &batch,
     .contended = &cycle,
     .handover = &handover,
     .count_requests = count_requests,
+    .count_scripts = count_scripts,
     .sentences = SENTENCES(""),
 };
 
 const struct bench_raw bench_raw_redlock = {
     .engine = "redlock",
     .cycle = &cycle,
+    .batch = &batch,
     .contended = &cycle,
     .handover = &handover,
     .count_requests = count_requests,
+    .count_scripts = count_scripts,
     .sentences = SENTENCES(", all servers at once"),
 };

@@ -16,19 +16,13 @@
 static const char *const workload_sentences[BENCH_WORKLOADS] = {
     "one thread, one lock: acquire and release",
     "16 threads, 16 locks: acquire and release",
+    "one thread, 16 locks: all started, all waited for, all given back; times of all 16",
     "8 threads of one process on one lock",
     "4 processes on one lock",
     "hand-over: from release in one process to the return of acquire in another that waits",
     "200 idle waiters of one process; CPU seconds per 10 s",
+    "10 000 locks held by one client for three leases; CPU seconds per 10 s",
 };
-
-const char *bench_report_workload_name(enum bench_workload workload)
-{
-    static const char *const names[BENCH_WORKLOADS] = { "W1", "W2", "W3", "W4", "W5", "W6" };
-
-    assert((unsigned)workload < BENCH_WORKLOADS);
-    return names[workload];
-}
 
 const char *bench_report_placement_name(enum bench_placement placement)
 {
@@ -113,11 +107,24 @@ static void print_idle(const char *placement, const char *side, const struct ben
            show_number(figures->connections, 0, cells[2]));
 }
 
+static void print_kept(const char *placement, const struct bench_figures *figures)
+{
+    char cells[5][CELL_BYTES];
+
+    printf("    %-9s  %-9s  %10s  %9s  %11s  %7s  %9s\n", placement, "ours",
+           show_number(figures->requests_per_s, 1, cells[0]),
+           show_number(figures->client_cpu_s, 4, cells[1]),
+           show_number(figures->connections, 0, cells[2]), show_number(figures->lost, 0, cells[3]),
+           show_number(figures->margin_ms, 0, cells[4]));
+}
+
 static void print_row(const struct bench_store *store, const struct bench_row *row)
 {
     const char *placement = bench_report_placement_name(row->placement);
 
-    if (row->workload == BENCH_W6) {
+    if (row->workload == BENCH_W7) {
+        print_kept(placement, &row->ours);
+    } else if (row->workload == BENCH_W6) {
         print_idle(placement, "ours", &row->ours);
         if (store->raw)
             print_idle("", "raw", &row->raw);
@@ -135,22 +142,31 @@ static void print_row(const struct bench_store *store, const struct bench_row *r
                (unsigned long long)row->rescued);
 }
 
-void bench_report_workload(const struct bench_store *store, const struct bench_row *rows,
-                           size_t count)
+static void print_heads(enum bench_workload workload)
 {
-    enum bench_workload workload = rows[0].workload;
-
-    printf("\n%s  %s\n", bench_report_workload_name(workload), workload_sentences[workload]);
-    if (store->raw)
-        printf("    raw: %s\n", store->raw->sentences[workload]);
-    else
-        printf("    raw: none; this build has no raw client for the engine %s\n", store->engine);
-    if (workload == BENCH_W6)
+    if (workload == BENCH_W7)
+        printf("    %-9s  %-9s  %10s  %9s  %11s  %7s  %9s\n", "placement", "side", "scripts/s",
+               "CPU s", "connections", "lost", "margin ms");
+    else if (workload == BENCH_W6)
         printf("    %-9s  %-9s  %10s  %9s  %11s\n", "placement", "side", "requests/s", "CPU s",
                "connections");
     else
         printf("    %-9s  %-9s  %10s  %9s  %9s  %9s  %7s\n", "placement", "side", "cycles/s",
                "p50 us", "p99 us", "share", "ours/it");
+}
+
+void bench_report_workload(const struct bench_store *store, const struct bench_row *rows,
+                           size_t count)
+{
+    enum bench_workload workload = rows[0].workload;
+
+    printf("\n%s  %s\n", bench_workload_name(workload), workload_sentences[workload]);
+    if (store->raw)
+        printf("    raw: %s\n",
+               store->raw->sentences[workload] ? store->raw->sentences[workload] : "none");
+    else
+        printf("    raw: none; this build has no raw client for the engine %s\n", store->engine);
+    print_heads(workload);
     for (size_t i = 0; i < count; i++) {
         if (rows[i].meaningful)
             print_row(store, &rows[i]);
@@ -180,10 +196,14 @@ static void print_figures(const char *name, enum bench_workload workload,
         print_field(", ", "share_min", figures->share_min, 4);
         print_field(", ", "share_max", figures->share_max, 4);
     }
-    if (workload == BENCH_W6) {
+    if (workload == BENCH_W6 || workload == BENCH_W7) {
         print_field(", ", "requests_per_s", figures->requests_per_s, 2);
         print_field(", ", "client_cpu_s", figures->client_cpu_s, 5);
         print_field(", ", "connections", figures->connections, 0);
+    }
+    if (workload == BENCH_W7) {
+        print_field(", ", "lost", figures->lost, 0);
+        print_field(", ", "margin_ms", figures->margin_ms, 0);
     }
     printf("}");
 }
@@ -203,7 +223,7 @@ void bench_report_json(const struct bench_store *store, const struct bench_row *
 
         print_text(i ? ",\n  {" : "\n  {", "engine", store->engine);
         print_text(", ", "recipe", store->recipe);
-        print_text(", ", "workload", bench_report_workload_name(row->workload));
+        print_text(", ", "workload", bench_workload_name(row->workload));
         print_text(", ", "placement", bench_report_placement_name(row->placement));
         print_figures("ours", row->workload, &row->ours);
         print_figures("raw", row->workload, &row->raw);

@@ -14,7 +14,6 @@ void bench_report_workload(const struct bench_store *store, const struct bench_r
 /* For programs: all at once, so that what was cut short is not taken for a result. */
 void bench_report_json(const struct bench_store *store, const struct bench_row *rows, size_t count);
 
-const char *bench_report_workload_name(enum bench_workload workload);
 const char *bench_report_placement_name(enum bench_placement placement);
 
 #endif

@@ -7,8 +7,10 @@
 #include <holdfast/holdfast.h>
 
 #include "floor.h"
+#include "workload.h"
 
 #define BENCH_NAME_BYTES 64
+#define BENCH_BATCH      16
 
 struct bench_seat;
 
@@ -18,6 +20,14 @@ struct bench_side {
     int (*acquire)(struct bench_seat *seat);
     int (*release)(struct bench_seat *seat);
     int (*finish)(struct bench_seat *seat); /* at the end of a slice; NULL: nothing to do */
+};
+
+/* W2b: all the locks of one seat. */
+struct bench_batch {
+    char names[BENCH_BATCH][BENCH_NAME_BYTES];
+    hf_claim *claims[BENCH_BATCH]; /* ours: until they are granted        */
+    hf_grant *grants[BENCH_BATCH]; /* ours: while it holds                */
+    int fds[BENCH_BATCH];          /* flock: a description for each       */
 };
 
 /* One contender's place at one lock on one side. */
@@ -31,11 +41,13 @@ struct bench_seat {
     const char *url;             /* raw clients: where the store is       */
     void *raw;                   /* raw clients: what they keep           */
     int fd;                      /* flock: a description of its own       */
+    struct bench_batch batch;    /* W2b                                   */
     uint32_t ticket;             /* chain */
     bool in_line;                /* chain: the ticket is still good */
 };
 
 extern const struct bench_side bench_side_ours;
+extern const struct bench_side bench_side_batch; /* ours, for W2b */
 extern const struct bench_side bench_side_flock;
 extern const struct bench_side bench_side_chain;
 extern const struct bench_side bench_side_token;
@@ -44,12 +56,14 @@ extern const struct bench_side bench_side_token;
 struct bench_raw {
     const char *engine;
     const struct bench_side *cycle;            /* W1, W2, W3 */
+    const struct bench_side *batch;            /* W2b        */
     const struct bench_side *contended;        /* W4         */
     const struct bench_side *beside;           /* W4: printed too; may be NULL */
     const struct bench_side *handover;         /* W5         */
     const struct bench_side *idle;             /* W6         */
     double (*count_requests)(const char *url); /* at the store, ever; NULL: nobody counts */
-    const char *sentences[6];                  /* what raw is, by workload     */
+    double (*count_scripts)(const char *url);  /* the same, of scripts alone            */
+    const char *sentences[BENCH_WORKLOADS];    /* what raw is; NULL: none               */
 };
 
 extern const struct bench_raw bench_raw_redis;

@@ -50,10 +50,10 @@ static int check_tally(const struct bench_job *job, uint32_t side, struct course
         course->tally += job->floor->contenders[i].cycles_ever;
     if (!job->contended || (guarded == course->tally && overlaps == 0))
         return 0;
-    bench_say("W%d: %s does not exclude: %lld of %llu increments under the lock were lost, and %u "
+    bench_say("%s: %s does not exclude: %lld of %llu increments under the lock were lost, and %u "
               "times two were inside at once",
-              (int)job->workload + 1, job->sides[side]->name, (long long)(course->tally - guarded),
-              (unsigned long long)course->tally, overlaps);
+              bench_workload_name(job->workload), job->sides[side]->name,
+              (long long)(course->tally - guarded), (unsigned long long)course->tally, overlaps);
     return BENCH_EXIT_VIOLATION;
 }
 
@@ -63,7 +63,7 @@ static void note_rates(const struct bench_job *job, double seconds, uint32_t sli
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < contenders_of(job); i++) {
-        uint64_t cycles = job->floor->contenders[i].cycles;
+        uint64_t cycles = job->floor->contenders[i].cycles * job->batch;
 
         course->cycles[i] += cycles;
         sum += cycles;

@@ -1,4 +1,4 @@
-/* workload.h: the six workloads, what is measured, and what a row of the result holds. */
+/* workload.h: the workloads, what is measured, and what a row of the result holds. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 
@@ -6,14 +6,16 @@
 #include <stdint.h>
 
 enum bench_workload {
-    BENCH_W1, /* one thread, one lock                    */
-    BENCH_W2, /* 16 threads, 16 locks                    */
-    BENCH_W3, /* 8 threads of one process on one lock    */
-    BENCH_W4, /* 4 processes on one lock                 */
-    BENCH_W5, /* from release here to acquire there      */
-    BENCH_W6, /* 200 who wait                            */
+    BENCH_W1,  /* one thread, one lock                    */
+    BENCH_W2,  /* 16 threads, 16 locks                    */
+    BENCH_W2B, /* one thread, 16 locks at once            */
+    BENCH_W3,  /* 8 threads of one process on one lock    */
+    BENCH_W4,  /* 4 processes on one lock                 */
+    BENCH_W5,  /* from release here to acquire there      */
+    BENCH_W6,  /* 200 who wait                            */
+    BENCH_W7,  /* 10 000 that are held; only when asked for */
 };
-#define BENCH_WORKLOADS 6
+#define BENCH_WORKLOADS 8
 
 enum bench_placement {
     BENCH_PLACEMENT_SAME,  /* everybody on one CPU               */
@@ -32,6 +34,8 @@ struct bench_figures {
     double requests_per_s;
     double client_cpu_s; /* per 10 s */
     double connections;
+    double lost;
+    double margin_ms; /* least validity left when a renewal came through */
 };
 
 struct bench_row {
@@ -46,5 +50,7 @@ struct bench_row {
     double beside_ratio;
     uint64_t rescued; /* hand-overs that only the library's safety net had noticed */
 };
+
+const char *bench_workload_name(enum bench_workload workload);
 
 #endif
