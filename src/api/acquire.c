@@ -92,7 +92,7 @@ HF_API int hf_claim_start(hf_client *client, const char *name,
     claim->client = client;
     client->references++;
     *out_claim = claim;
-    hf__loop_step(client);
+    hf__loop_step_soon(client);
     hf__entry_unlock(client);
     return HF_OK;
 }

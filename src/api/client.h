@@ -21,6 +21,7 @@ struct hf_client {
     bool closed;
     bool caller_driven;
     bool led;                         /* a caller polls the call lane */
+    bool gathering;                   /* a caller is about to, and lets others write down first */
     struct hf__answer *leader_answer; /* what the leader waits for */
     uint64_t leader_until_ns;
     int leader_fd;
@@ -66,6 +67,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
                          uint64_t deadline_ns);
 /* With the mutex: a step, and whatever it makes others do. */
 void hf__loop_step(struct hf_client *client);
+void hf__loop_step_soon(struct hf_client *client); /* what was asked may travel with what follows */
 /* With the mutex: what to poll, and until when. */
 void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set);
 /* With the mutex: one round of polling by the thread that closes or opens the client. */

@@ -108,7 +108,7 @@ HF_API void hf_release_start(hf_grant *grant)
     }
     grant->announces = true;
     hf__hold_release(grant, hf__clock_now_ns());
-    hf__loop_step(client);
+    hf__loop_step_soon(client);
     hf__entry_drop(client);
 }
 

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -90,12 +91,23 @@ uint64_t hf__loop_lately(struct hf_client *client)
     return hf__loop_now(client);
 }
 
-void hf__loop_step(struct hf_client *client)
+static void step(struct hf_client *client, enum hf__pace pace)
 {
-    hf__driver_hold_back(&client->core.driver, false);
+    hf__driver_set_pace(&client->core.driver, HF__LANE_CALL, HF__PACE_AT_ONCE);
+    hf__driver_set_pace(&client->core.driver, HF__LANE_KEEP, pace);
     hf__core_step(&client->core, hf__loop_now(client));
     raise_events(client);
     alert(client);
+}
+
+void hf__loop_step(struct hf_client *client)
+{
+    step(client, HF__PACE_AT_ONCE);
+}
+
+void hf__loop_step_soon(struct hf_client *client)
+{
+    step(client, client->has_keeper ? HF__PACE_WITH_ANSWERS : HF__PACE_AT_ONCE);
 }
 
 static void sleep_on(struct hf__pollset *set)
@@ -118,7 +130,9 @@ void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
 
 /* --- callers --- */
 
-static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns)
+/* `yields`: the store has our CPU, and will have answered when we get it back. */
+static void lead(struct hf_client *client, struct hf__answer *answer, bool yields,
+                 uint64_t deadline_ns)
 {
     struct hf__pollset set;
 
@@ -131,7 +145,10 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
     client->leader_answer = answer;
     client->leader_until_ns = set.deadline_ns;
     pthread_mutex_unlock(&client->mutex);
-    sleep_on(&set);
+    if (yields)
+        sched_yield();
+    else
+        sleep_on(&set);
     pthread_mutex_lock(&client->mutex);
     client->led = false;
     client->leader_answer = NULL;
@@ -167,6 +184,46 @@ static void follow(struct hf_client *client, const struct hf__awaited *awaited, 
         client->spin_pauses /= 2;
 }
 
+/* Lets the others of this CPU write down what they want, so that it travels together. */
+static void gather(struct hf_client *client)
+{
+    client->gathering = true;
+    pthread_mutex_unlock(&client->mutex);
+    sched_yield();
+    pthread_mutex_lock(&client->mutex);
+    client->gathering = false;
+}
+
+/* What was tried already, since we last slept. */
+struct patience {
+    bool gathered;
+    bool yielded;
+};
+
+static bool keeper_leads(const struct hf_client *client)
+{
+    return client->has_keeper && client->core.recipe->keeper_listens;
+}
+
+static enum hf__pace pace_of(const struct hf_client *client, const struct patience *patience)
+{
+    if (client->gathering)
+        return HF__PACE_LATER;
+    if (client->led)
+        return HF__PACE_WITH_ANSWERS;
+    return client->callers > 1 && !patience->gathered ? HF__PACE_LATER : HF__PACE_AT_ONCE;
+}
+
+/* What was held back for others who have left meanwhile. */
+static void send_the_rest(struct hf_client *client, uint64_t now_ns)
+{
+    if (client->led || client->gathering || !hf__list_empty(&client->followers) ||
+        !hf__driver_holds_back(&client->core.driver, HF__LANE_CALL))
+        return;
+    hf__driver_set_pace(&client->core.driver, HF__LANE_CALL, HF__PACE_AT_ONCE);
+    hf__core_step(&client->core, now_ns);
+}
+
 static void promote(struct hf_client *client)
 {
     if (client->led || hf__list_empty(&client->followers))
@@ -180,40 +237,64 @@ static bool has_more(const struct hf_client *client)
     bool pending = !hf__list_empty(&client->core.notes);
 
     return pending != client->event_raised || client->core.turn_timers.count > 0 ||
-           client->core.claim_timers.count > 0 || client->core.closing;
+           client->core.claim_timers.count > 0 || client->core.closing ||
+           (client->led && client->leader_answer->status != HF_PENDING);
+}
+
+/* One turn of waiting, in the way that suits the moment. */
+static void wait_once(struct hf_client *client, const struct hf__awaited *awaited, uint32_t seen,
+                      uint64_t deadline_ns, struct patience *patience)
+{
+    struct hf__driver *driver = &client->core.driver;
+
+    if (client->led)
+        alert(client); /* what we read may have been the leader's: its poll will not see it */
+    if (client->led || client->gathering || keeper_leads(client)) {
+        follow(client, awaited, seen, deadline_ns);
+        *patience = (struct patience){ 0 };
+    } else if (!patience->gathered && hf__driver_holds_back(driver, HF__LANE_CALL)) {
+        patience->gathered = true;
+        gather(client);
+    } else if (!patience->yielded && hf__driver_is_near(driver, HF__LANE_CALL)) {
+        patience->yielded = true;
+        lead(client, awaited->answer, true, deadline_ns);
+    } else {
+        lead(client, awaited->answer, false, deadline_ns);
+        *patience = (struct patience){ 0 };
+    }
 }
 
 bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awaited,
                          uint64_t deadline_ns)
 {
+    struct hf__driver *driver = &client->core.driver;
     struct hf__answer *answer = awaited->answer;
-    bool keeper_leads = client->has_keeper && client->core.recipe->keeper_listens;
     uint64_t now_ns = client->seen_ns; /* the request was made just now */
+    struct patience patience = { 0 };
 
-    hf__driver_hold_back(&client->core.driver, client->led);
-    if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client))
-        return true;
     client->callers++;
+    hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, &patience));
+    if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client)) {
+        client->callers--;
+        return true;
+    }
     for (;; now_ns = hf__loop_now(client)) {
         struct hf__wake *word = *awaited->bell;
         uint32_t seen = hf__wake_look(word);
 
-        hf__driver_hold_back(&client->core.driver, client->led);
+        hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, &patience));
         hf__core_step(&client->core, now_ns);
         raise_events(client);
         if (answer->status != HF_PENDING || now_ns >= deadline_ns)
             break;
-        if (word != *awaited->bell)
-            continue;
-        if (keeper_leads || client->led)
-            follow(client, awaited, seen, deadline_ns);
-        else
-            lead(client, answer, deadline_ns);
+        if (word == *awaited->bell)
+            wait_once(client, awaited, seen, deadline_ns, &patience);
     }
     client->callers--;
     client->called_ns = now_ns;
+    send_the_rest(client, now_ns);
     alert(client);
-    if (!keeper_leads)
+    if (!keeper_leads(client))
         promote(client);
     if (client->core.closing)
         kick(client->keeper_fd); /* hf_close waits for us */

@@ -614,13 +614,36 @@ int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES
     return stream->status;
 }
 
-bool hf__stream_is_near(const struct hf__stream *stream)
+/* What talks to its own address stays within the machine. */
+static bool stays_within(int fd)
+{
+    struct sockaddr_storage here = { 0 };
+    struct sockaddr_storage there = { 0 };
+    socklen_t here_bytes = sizeof(here);
+    socklen_t there_bytes = sizeof(there);
+
+    if (getsockname(fd, (struct sockaddr *)&here, &here_bytes) < 0 ||
+        getpeername(fd, (struct sockaddr *)&there, &there_bytes) < 0 ||
+        here.ss_family != there.ss_family)
+        return false;
+    if (here.ss_family == AF_INET)
+        return ((struct sockaddr_in *)&here)->sin_addr.s_addr ==
+               ((struct sockaddr_in *)&there)->sin_addr.s_addr;
+    return here.ss_family == AF_INET6 &&
+           memcmp(&((struct sockaddr_in6 *)&here)->sin6_addr,
+                  &((struct sockaddr_in6 *)&there)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+/* Bytes that stay within the machine come in where they were sent; those of others, where the
+ * network's interrupts happen to go. */
+int hf__stream_peer_cpu(const struct hf__stream *stream)
 {
     int cpu = -1;
     socklen_t bytes = sizeof(cpu);
 
-    return getsockopt(stream->fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &bytes) == 0 &&
-           cpu == sched_getcpu();
+    if (!stays_within(stream->fd))
+        return -1;
+    return getsockopt(stream->fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &bytes) == 0 ? cpu : -1;
 }
 
 const char *hf__stream_peer(const struct hf__stream *stream)

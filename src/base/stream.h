@@ -66,8 +66,8 @@ ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t co
  * has decrypted but nobody has read set the deadline to 0. false: the set is full. */
 bool hf__stream_pollset(const struct hf__stream *stream, bool wants_write, struct hf__pollset *set);
 
-/* Did the last bytes come in on the CPU that we run on? On one machine that is the peer's. */
-bool hf__stream_is_near(const struct hf__stream *stream);
+/* The CPU that the peer ran on when it last sent; -1: on another machine, or not known. */
+int hf__stream_peer_cpu(const struct hf__stream *stream);
 
 /* "10.0.0.1:6379" or the path of the Unix socket, of the address being tried or in use; "host:port"
  * before there is one. */

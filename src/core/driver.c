@@ -11,6 +11,7 @@
 #include "core/driver.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -219,10 +220,29 @@ int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *reque
     return conn->state == HF__CONN_UP ? driver->engine->submit(conn, request) : 0;
 }
 
-void hf__driver_hold_back(struct hf__driver *driver, bool may_hold_back)
+void hf__driver_set_pace(struct hf__driver *driver, enum hf__lane lane, enum hf__pace pace)
 {
-    for (size_t i = 0; i < driver->stores; i++)
-        driver->links[HF__LANE_CALL][i].conn->may_hold_back = may_hold_back;
+    for (size_t i = 0; lane < driver->lanes && i < driver->stores; i++)
+        driver->links[lane][i].conn->pace = pace;
+}
+
+bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane)
+{
+    for (size_t i = 0; lane < driver->lanes && i < driver->stores; i++) {
+        if (driver->links[lane][i].conn->holds_back)
+            return true;
+    }
+    return false;
+}
+
+bool hf__driver_is_near(const struct hf__driver *driver, enum hf__lane lane)
+{
+    int cpu = sched_getcpu();
+    bool near = lane < driver->lanes && !driver->recipe->keeper_listens;
+
+    for (size_t i = 0; near && i < driver->stores; i++)
+        near = driver->links[lane][i].conn->peer_cpu == cpu;
+    return near;
 }
 
 static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,

@@ -77,8 +77,12 @@ int hf__driver_submit_to(struct hf__driver *driver, size_t store,
 /* A request with `prompt`: 1: answered there; otherwise nothing has happened. */
 int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *request);
 
-/* Whether what is sent now on the lane of the calls may wait for whoever polls it. */
-void hf__driver_hold_back(struct hf__driver *driver, bool may_hold_back);
+/* How soon what is asked on this lane must be sent. */
+void hf__driver_set_pace(struct hf__driver *driver, enum hf__lane lane, enum hf__pace pace);
+bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane);
+
+/* Whether the stores share the CPU that we run on, so that they work only while we do not. */
+bool hf__driver_is_near(const struct hf__driver *driver, enum hf__lane lane);
 
 /* The next reply of any connection; of a quorum, each store's vote (the core hands it to
  * hf__driver_count). 0: none left. */

@@ -155,6 +155,13 @@ enum hf__conn_state {
     HF__CONN_DOWN, /* every request has been answered; open() starts anew */
 };
 
+/* Many small writes cost more than one great one, if somebody is sure to write it. */
+enum hf__pace {
+    HF__PACE_AT_ONCE,
+    HF__PACE_WITH_ANSWERS, /* whoever hears an answer that is under way sends what is there then */
+    HF__PACE_LATER,        /* whoever wants it so comes back at once */
+};
+
 /* An open connection. An engine's own struct starts with this one. */
 struct hf__conn {
     const struct hf__engine *engine;
@@ -163,9 +170,9 @@ struct hf__conn {
     enum hf__conn_state state;
     uint32_t promises; /* of the live store; meaningful once UP */
     uint64_t rescued;  /* hand-overs that a safety-net timer had to find */
-    /* Somebody else polls this connection: what advance() would send may wait until an answer that
-     * is under way has woken them. */
-    bool may_hold_back;
+    enum hf__pace pace; /* of what advance() would send */
+    bool holds_back;    /* the engine: something is written down that was not sent */
+    int peer_cpu;       /* the engine: where the server ran when it last sent; -1: elsewhere */
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
      * counted until it was admitted again. `is_new`: it has never been admitted. */
     bool doubted;

@@ -12,6 +12,7 @@
  * UNKNOWN if its first byte was sent and FAILED if not, and the connection is DOWN. */
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -25,6 +26,8 @@
 #define CONNECT_NS    (5 * HF__NS_PER_S)
 #define READ_BYTES    16384u
 #define READS_MAX     64 /* between two waits: a server that sends without end gets no more */
+
+#define READS_PER_LOOK 64u /* for the peer's CPU: servers seldom move */
 #define HELD_BACK_MAX 16384u
 #define RESTART_WAIT  "restart_wait"
 
@@ -181,6 +184,8 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
 
     memset(conn, 0, sizeof(*conn));
     conn->base = kept;
+    base->holds_back = false;
+    base->peer_cpu = -1;
     conn->recipe = (const struct hf__redis_recipe *)(const void *)base->recipe;
     conn->url = options->url;
     conn->now_ns = options->now_ns;
@@ -362,23 +367,33 @@ static void end_with_stream(struct hf__redis *conn)
     end(conn, hf__stream_error(conn->stream, conn->base.error));
 }
 
-/* Answers are under way, and whoever waits for them will send this too. Where the server has the
- * CPU that we run on, it gets to work only when we all wait: one burst then costs less than many
- * small ones. Where it has another one, it had better begin at once. */
-static bool holds_back(const struct hf__redis *conn)
+static bool awaits_answer(const struct hf__redis *conn)
 {
     const struct hf__asked *oldest = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
 
-    return conn->base.may_hold_back && !hf__list_empty(&conn->asked) &&
-           oldest->from < conn->sent_bytes && !oldest->abandoned &&
-           hf__buffer_count(&conn->out.buffer) < HELD_BACK_MAX && hf__stream_is_near(conn->stream);
+    return !hf__list_empty(&conn->asked) && oldest->from < conn->sent_bytes && !oldest->abandoned;
+}
+
+/* Where the server has the CPU that we run on, it gets to work only when we all wait: one burst
+ * then costs less than many small ones. Where it has another one, it had better begin at once. */
+static bool holds_back(const struct hf__redis *conn)
+{
+    size_t count = hf__buffer_count(&conn->out.buffer);
+
+    if (conn->base.pace == HF__PACE_AT_ONCE || count == 0 || count >= HELD_BACK_MAX ||
+        !conn->greeted)
+        return false;
+    if (conn->base.pace == HF__PACE_WITH_ANSWERS && !awaits_answer(conn))
+        return false;
+    return conn->base.peer_cpu == sched_getcpu();
 }
 
 static void send_bytes(struct hf__redis *conn)
 {
     size_t count;
 
-    if (holds_back(conn))
+    conn->base.holds_back = holds_back(conn);
+    if (conn->base.holds_back)
         return;
     while ((count = hf__buffer_count(&conn->out.buffer)) > 0) {
         ssize_t sent = hf__stream_write(conn->stream, hf__buffer_front(&conn->out.buffer), count);
@@ -413,6 +428,8 @@ static int receive_bytes(struct hf__redis *conn)
         return 0;
     }
     hf__buffer_commit(&conn->in.buffer, (size_t)got);
+    if (conn->reads++ % READS_PER_LOOK == 0)
+        conn->base.peer_cpu = hf__stream_peer_cpu(conn->stream);
     /* Less than there was room for: that was all. */
     conn->may_read = (size_t)got == READ_BYTES;
     return 1;

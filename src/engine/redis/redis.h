@@ -145,6 +145,7 @@ struct hf__redis {
     uint64_t sent_bytes; /* that this connection ever sent */
     bool may_read;       /* somebody waited since the last read came back empty */
     uint32_t reads_left; /* until somebody waits again */
+    uint32_t reads;      /* since the peer's CPU was asked for */
     bool greeted;
     bool ending; /* every request is being answered; then it is DOWN */
     int end_status;
