@@ -142,7 +142,7 @@ static int reach(struct hf_client *client, const struct hf_open_options *options
         hf__loop_step(client);
     }
     missing = options->require & ~hf__driver_promises(&core->driver);
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
 
     if (hf__driver_state(&core->driver) != HF__CONN_UP)
         return hf__report(NULL, core->driver.status < 0 ? core->driver.status : HF_EUNREACHABLE,

@@ -77,7 +77,9 @@ void hf__loop_linger(struct hf_client *client, uint64_t deadline_ns);
 
 /* HF_OK with the mutex held; HF_EINVAL, HF_EFORKED. */
 int hf__entry_lock(struct hf_client *client);
+/* And calls whoever was answered meanwhile. */
 void hf__entry_unlock(struct hf_client *client);
+void hf__entry_ring(struct hf_client *client); /* the latter alone */
 /* With the mutex, which it unlocks: one user of the memory less. */
 void hf__entry_drop(struct hf_client *client);
 bool hf__entry_forked(const struct hf_client *client);

@@ -6,6 +6,7 @@
  *
  * Out: the client's memory ends with hf_close and the last claim or grant, whichever is later. */
 #include <assert.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,7 +29,22 @@ int hf__entry_lock(struct hf_client *client)
 
 void hf__entry_unlock(struct hf_client *client)
 {
+    struct hf__rings rings;
+
+    rings.count = client->core.rings.count;
+    memcpy(rings.wakes, client->core.rings.wakes, rings.count * sizeof(*rings.wakes));
+    client->core.rings.count = 0;
     pthread_mutex_unlock(&client->mutex);
+    for (uint32_t i = 0; i < rings.count; i++)
+        hf__wake_call(rings.wakes[i]);
+}
+
+void hf__entry_ring(struct hf_client *client)
+{
+    struct hf__rings *rings = &client->core.rings;
+
+    while (rings->count > 0)
+        hf__wake_call(rings->wakes[--rings->count]);
 }
 
 static void free_grants(struct hf__core *core)
@@ -73,7 +89,7 @@ void hf__entry_drop(struct hf_client *client)
 {
     bool last = --client->references == 0;
 
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     if (last)
         hf__entry_free(client);
 }

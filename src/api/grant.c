@@ -116,8 +116,10 @@ HF_API void hf_release_start(hf_grant *grant)
 static void begin_asking(struct hf_client *client, const hf_grant *grant)
 {
     client->callers++;
-    while (grant->hold->asked)
+    while (grant->hold->asked) {
+        hf__entry_ring(client);
         pthread_cond_wait(&client->answered, &client->mutex);
+    }
     client->callers--;
     grant->hold->asked = true;
 }

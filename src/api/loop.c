@@ -144,7 +144,7 @@ static void lead(struct hf_client *client, struct hf__answer *answer, bool yield
     client->led = true;
     client->leader_answer = answer;
     client->leader_until_ns = set.deadline_ns;
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     if (yields)
         sched_yield();
     else
@@ -172,7 +172,7 @@ static void follow(struct hf_client *client, const struct hf__awaited *awaited, 
         until_ns = deadline_ns;
     hf__list_init(&me.place);
     hf__list_append(&client->followers, &me.place);
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     hf__wake_wait(bell, seen, until_ns, pauses, &spun);
     pthread_mutex_lock(&client->mutex);
     hf__list_remove(&me.place);
@@ -188,7 +188,7 @@ static void follow(struct hf_client *client, const struct hf__awaited *awaited, 
 static void gather(struct hf_client *client)
 {
     client->gathering = true;
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     sched_yield();
     pthread_mutex_lock(&client->mutex);
     client->gathering = false;
@@ -228,7 +228,8 @@ static void promote(struct hf_client *client)
 {
     if (client->led || hf__list_empty(&client->followers))
         return;
-    hf__wake_ring(HF__LIST_ENTRY(client->followers.next, struct hf__follower, place)->bell);
+    hf__events_ring(&client->core,
+                    HF__LIST_ENTRY(client->followers.next, struct hf__follower, place)->bell);
 }
 
 /* What an answer may have left to do besides: events to raise, timers to watch. */
@@ -340,7 +341,7 @@ static void keep(struct hf_client *client)
     hf__pollset_until(&set, hf__core_deadline(&client->core));
     hf__pollset_add(&set, client->keeper_fd, POLLIN);
     client->keeper_until_ns = set.deadline_ns;
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     sleep_on(&set);
     pthread_mutex_lock(&client->mutex);
     if (set.fds[set.count - 1].revents)
@@ -356,7 +357,7 @@ static void *run_keeper(void *argument)
     while (!client->keeper_stops)
         keep(client);
     client->has_keeper = false;
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     return NULL;
 }
 
@@ -384,7 +385,7 @@ void hf__loop_stop_keeper(struct hf_client *client)
         return;
     client->keeper_stops = true;
     kick(client->keeper_fd);
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     pthread_join(client->keeper, NULL);
     pthread_mutex_lock(&client->mutex);
 }
@@ -396,7 +397,7 @@ void hf__loop_linger(struct hf_client *client, uint64_t deadline_ns)
     hf__loop_pollset(client, &set);
     hf__pollset_until(&set, deadline_ns);
     hf__pollset_add(&set, client->keeper_fd, POLLIN);
-    pthread_mutex_unlock(&client->mutex);
+    hf__entry_unlock(client);
     sleep_on(&set);
     pthread_mutex_lock(&client->mutex);
     if (set.fds[set.count - 1].revents)

@@ -94,7 +94,7 @@ uint32_t hf__wake_look(const struct hf__wake *wake)
     return atomic_load_explicit(&wake->word, memory_order_acquire);
 }
 
-void hf__wake_ring(struct hf__wake *wake)
+bool hf__wake_mark(struct hf__wake *wake)
 {
     uint32_t before = atomic_load_explicit(&wake->word, memory_order_relaxed);
 
@@ -102,13 +102,21 @@ void hf__wake_ring(struct hf__wake *wake)
                                                   (before + ONE_RING) & ~SLEEPER,
                                                   memory_order_release, memory_order_relaxed))
         PAUSE();
+    return (before & SLEEPER) != 0;
+}
 
-    if (before & SLEEPER) {
-        long woken = call_futex(wake, FUTEX_WAKE, INT_MAX, NULL);
+void hf__wake_call(struct hf__wake *wake)
+{
+    long woken = call_futex(wake, FUTEX_WAKE, INT_MAX, NULL);
 
-        assert(woken >= 0);
-        (void)woken;
-    }
+    assert(woken >= 0 || errno == EFAULT);
+    (void)woken;
+}
+
+void hf__wake_ring(struct hf__wake *wake)
+{
+    if (hf__wake_mark(wake))
+        hf__wake_call(wake);
 }
 
 bool hf__wake_wait(struct hf__wake *wake, uint32_t seen, uint64_t deadline_ns, uint32_t spin_pauses,

@@ -21,6 +21,11 @@ uint32_t hf__wake_look(const struct hf__wake *wake);
 /* Everybody who waits on it looks again. The memory may be shared between processes. */
 void hf__wake_ring(struct hf__wake *wake);
 
+/* The two halves of a ring. True: somebody sleeps and is still to be called, which may be done when
+ * the word's memory has ended: then nobody sleeps there any more. */
+bool hf__wake_mark(struct hf__wake *wake);
+void hf__wake_call(struct hf__wake *wake);
+
 /* Returns true when the word is no longer `seen` (compared without the sleeper's bit), false at the
  * deadline (CLOCK_BOOTTIME); may return early. Spins up to spin_pauses first; *out_spun says
  * whether the spin was enough. */

@@ -396,7 +396,7 @@ void hf__claim_finish(struct hf_claim *claim, int status, uint64_t now_ns)
     }
     if (claim->bell != &claim->answer.wake)
         hf__wake_ring(claim->bell);
-    hf__events_answer(&claim->answer, status);
+    hf__events_answer(core, &claim->answer, status);
     if (!claim->terms.blocking) {
         struct hf_event event = {
             .kind = HF_EVENT_GRANTED,

@@ -268,7 +268,7 @@ void hf__core_close(struct hf__core *core, uint64_t now_ns)
         struct hf__operation *operation = HF__LIST_ENTRY(place, struct hf__operation, place);
 
         if (operation->answer.status == HF_PENDING)
-            hf__events_answer(&operation->answer, HF_ECANCELLED);
+            hf__events_answer(core, &operation->answer, HF_ECANCELLED);
     }
 }
 

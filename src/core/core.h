@@ -246,8 +246,16 @@ struct hf__core_options {
     uint64_t wall_us; /* at now_ns; for fences that are proposed, never for time */
 };
 
+/* Who is to be called when the mutex is free. */
+#define HF__RINGS_MAX 32
+struct hf__rings {
+    struct hf__wake *wakes[HF__RINGS_MAX];
+    uint32_t count;
+};
+
 struct hf__core {
     const struct hf__env *env;
+    struct hf__rings rings;
     const struct hf__recipe *recipe;
     struct hf__driver driver;
     struct hf__heap turn_timers;
@@ -410,7 +418,8 @@ void hf__events_put(struct hf__core *core, struct hf__note *note, const struct h
 bool hf__events_take(struct hf__core *core, struct hf_event *out_event,
                      struct hf_grant **out_ended);
 void hf__events_drop(struct hf__note *note);
-void hf__events_answer(struct hf__answer *answer, int status);
+void hf__events_ring(struct hf__core *core, struct hf__wake *wake);
+void hf__events_answer(struct hf__core *core, struct hf__answer *answer, int status);
 
 /* --- operation.c: for people who look after locks --- */
 

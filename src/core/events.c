@@ -41,11 +41,22 @@ void hf__events_drop(struct hf__note *note)
     hf__list_remove(&note->place);
 }
 
-void hf__events_answer(struct hf__answer *answer, int status)
+/* Whoever is called at once, while the core's mutex is held, runs into it and sleeps again. */
+void hf__events_ring(struct hf__core *core, struct hf__wake *wake)
+{
+    if (!hf__wake_mark(wake))
+        return;
+    if (core->rings.count < HF__RINGS_MAX)
+        core->rings.wakes[core->rings.count++] = wake;
+    else
+        hf__wake_call(wake);
+}
+
+void hf__events_answer(struct hf__core *core, struct hf__answer *answer, int status)
 {
     assert(answer->status == HF_PENDING);
     assert(status != HF_PENDING);
 
     answer->status = status;
-    hf__wake_ring(&answer->wake);
+    hf__events_ring(core, &answer->wake);
 }

@@ -317,7 +317,7 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
         hf__hold_tell(hold, HF_EVENT_SAFE, now_ns);
     turn->at_risk = false;
     if (turn->asker)
-        hf__events_answer(&turn->asker->answer, HF_OK);
+        hf__events_answer(turn->core, &turn->asker->answer, HF_OK);
     turn->asker = NULL;
     turn->overtaken = false;
 }
@@ -336,7 +336,7 @@ static void doubt(struct hf__turn *turn, const struct hf__reply *reply, uint64_t
     else if (!turn->lowered_perhaps)
         turn->lowered = false; /* certainly not applied: it is exclusive as before */
     if (turn->asker)
-        hf__events_answer(&turn->asker->answer, perhaps ? HF_EUNKNOWN : reply->status);
+        hf__events_answer(turn->core, &turn->asker->answer, perhaps ? HF_EUNKNOWN : reply->status);
     turn->asker = NULL;
     if (!limited)
         return;
@@ -362,7 +362,7 @@ void hf__hear_loss(struct hf__turn *turn, const char *cause, bool gone, uint64_t
     if (turn->ends && has_maximum && strcmp(cause, HF__CAUSE_EXPIRED) == 0)
         cause = HF__CAUSE_MAX_HOLD;
     if (turn->asker)
-        hf__events_answer(&turn->asker->answer, HF_ELOST);
+        hf__events_answer(turn->core, &turn->asker->answer, HF_ELOST);
     turn->asker = NULL;
     turn->asking = HF__REQUEST_NONE;
     hf__turn_move(turn, HF__TURN_LOST);

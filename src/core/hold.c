@@ -369,7 +369,7 @@ void hf__hold_answer(struct hf_grant *grant, int status)
 
     if (grant->announces)
         hf__events_put(grant->core, &grant->note, &event);
-    hf__events_answer(&grant->answer, status);
+    hf__events_answer(grant->core, &grant->answer, status);
 }
 
 void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns)
@@ -379,7 +379,7 @@ void hf__hold_extend(struct hf_grant *grant, uint64_t lease_ns, uint64_t now_ns)
 
     grant->answer.status = HF_PENDING;
     if (!hf__hold_valid(hold, now_ns) || !turn || turn->asker) {
-        hf__events_answer(&grant->answer, turn && turn->asker ? HF_EBUSY : HF_ELOST);
+        hf__events_answer(grant->core, &grant->answer, turn && turn->asker ? HF_EBUSY : HF_ELOST);
         return;
     }
     /* Not beyond the maximal hold, where the store is to end it; elsewhere we do. */
@@ -396,11 +396,11 @@ void hf__hold_downgrade(struct hf_grant *grant, uint64_t now_ns)
 
     grant->answer.status = HF_PENDING;
     if (!hf__hold_valid(hold, now_ns) || !turn || turn->asker) {
-        hf__events_answer(&grant->answer, turn && turn->asker ? HF_EBUSY : HF_ELOST);
+        hf__events_answer(grant->core, &grant->answer, turn && turn->asker ? HF_EBUSY : HF_ELOST);
         return;
     }
     if (hold->mode == HF_SHARED) {
-        hf__events_answer(&grant->answer, HF_OK);
+        hf__events_answer(grant->core, &grant->answer, HF_OK);
         return;
     }
     turn->asker = grant;

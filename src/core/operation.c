@@ -242,7 +242,7 @@ static void conclude(struct hf__core *core, struct hf__operation *operation)
     } else if (!breaks && stores > 1) {
         keep_what_a_majority_told(core, operation);
     }
-    hf__events_answer(&operation->answer, status);
+    hf__events_answer(core, &operation->answer, status);
 }
 
 void hf__operation_step(struct hf__core *core, uint64_t now_ns)
@@ -288,7 +288,7 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
     switch (reply->kind) {
     case HF__REPLY_ENTRY:
         if (copy_entry(core, operation, reply->entry) < 0)
-            hf__events_answer(&operation->answer, fail(operation, HF_ENOMEM, "out of memory"));
+            hf__events_answer(core, &operation->answer, fail(operation, HF_ENOMEM, "out of memory"));
         return;
     case HF__REPLY_DONE:
         operation->done++;

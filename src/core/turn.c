@@ -334,7 +334,7 @@ void hf__turn_leave(struct hf__turn *turn, uint64_t now_ns)
         turn->hold->turn = NULL;
     turn->hold = NULL;
     if (turn->asker)
-        hf__events_answer(&turn->asker->answer, HF_ELOST);
+        hf__events_answer(turn->core, &turn->asker->answer, HF_ELOST);
     turn->asker = NULL;
     turn->tries = 0;
     turn->extend_lease_ns = 0;

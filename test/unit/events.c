@@ -141,13 +141,14 @@ TEST(events, of_a_handle_that_has_ended_are_dropped)
 
 TEST(events, an_answer_is_given_once_and_rings)
 {
+    struct hf__core core = { 0 };
     struct hf__answer answer = { .status = HF_PENDING };
     uint32_t seen = hf__wake_look(&answer.wake);
 
-    hf__events_answer(&answer, HF_EBUSY);
+    hf__events_answer(&core, &answer, HF_EBUSY);
     CHECK_EQUAL(answer.status, HF_EBUSY);
     CHECK(hf__wake_look(&answer.wake) != seen);
-    CHECK_ABORTS(hf__events_answer(&answer, HF_OK));
+    CHECK_ABORTS(hf__events_answer(&core, &answer, HF_OK));
     answer.status = HF_PENDING;
-    CHECK_ABORTS(hf__events_answer(&answer, HF_PENDING));
+    CHECK_ABORTS(hf__events_answer(&core, &answer, HF_PENDING));
 }
