@@ -84,7 +84,7 @@ struct name scene_name(const struct scene *scene, uint32_t lock);
 /* For the director, when all have left: nobody broke a promise, nobody was rescued by a timer,
  * nothing is left. */
 struct history_report scene_judge(struct scene *scene, enum history_order order);
-/* The same on servers, where what the dead left ends by itself: then nothing is there but fences. */
+/* The same on servers, where what the dead left ends by itself; then only fences are there. */
 struct history_report scene_judge_store(struct scene *scene, enum history_order order);
 size_t scene_count_listed(struct scene *scene);
 

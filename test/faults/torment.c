@@ -18,9 +18,11 @@
 #define WELL         (-1)
 #define GRANTS_MORE  5   /* of every lock, in every step of the first part */
 #define REST_MS      200 /* between two troubles, at most */
-#define REST_ABOVE   6   /* so often (1 in ...) the majority is not spared */
 #define STOP_MS      4000
 #define CLIENTS_RISK 8 /* so often (1 in ...) a client is the victim */
+
+/* With so many servers in trouble, one more is taken once in ... times. */
+static const uint64_t risks[QUORUM_SERVERS] = { 1, 2, 6, 6, 6 };
 
 /* clang-format off */
 static const struct {
@@ -149,7 +151,7 @@ static void trouble_server(struct torment *torment, uint64_t now_ns)
     torment_draw(&torment->dice, 1, &server);
     if (torment->nodes[server].trouble != WELL)
         return;
-    if (count_unwell(torment) >= 2 && dice_below(&torment->dice, REST_ABOVE) != 0)
+    if (dice_below(&torment->dice, risks[count_unwell(torment)]) != 0)
         return;
     for (int i = 0; i < TORMENT_TROUBLES; i++)
         before += torment->counts[i];

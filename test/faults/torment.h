@@ -36,7 +36,7 @@ struct torment {
     uint64_t kills;
 };
 
-/* The actors enter, suffer every trouble at least once, get on when all is well again, and leave. */
+/* The actors enter, suffer every trouble at least once, get on when all is well, and leave. */
 void torment_run(struct torment *torment);
 
 /* So many servers, drawn from the dice. */
