@@ -1,7 +1,8 @@
 /* fault_torture.c: do fences rise and holders exclude each other, whatever five servers suffer?
  *
  * Processes with threads contend for a few names through the library while everything that can
- * happen happens (torment.h). The judge is the log of all grants, as everywhere.
+ * happen happens (torment.h). Their wall clocks are hours apart: fences are proposed from them, and
+ * must rise all the same. The judge is the log of all grants, as everywhere.
  *
  * The same is done to a client with the fences that everybody thinks of first (naive.h), and the
  * same judge must refuse them: a harness that cannot tell them from ours proves nothing. The very
@@ -9,7 +10,9 @@
  * that are wrong. */
 
 #include <stdio.h>
+#include <time.h>
 
+#include "clock.h"
 #include "faults.h"
 #include "naive.h"
 #include "task.h"
@@ -17,17 +20,25 @@
 
 #define THREADS       3
 #define LEASE_MS      2000
-#define TORTURE_MS    9000
+#define TORTURE_MS    8000
 #define TORTURE_LONG  60000
 #define NAIVE_MS      2500
 #define NAIVE_LONG    20000
 #define RECORDS_MAX   4000000
 #define GRANTS_LEAST  100
 #define TROUBLE_LEAST 20
+#define FENCE_STEP    256 /* fences are microseconds, and so many within each */
 
 /* numbers[] of the stage, beyond torment.h */
 #define IN_TROUBLE 9  /* grants while some server had trouble */
 #define LOSSES     10 /* releases not answered with HF_OK */
+#define LIVES      11 /* processes that came, each with the next clock */
+#define RAISED     12 /* grants whose fence is beyond the clock of their process */
+
+/* More than an hour ahead a proposal is refused by every server. */
+static const int64_t clocks_ahead_s[] = { 0, -86400, -3, 3, 900, 10800 };
+
+#define CLOCKS (sizeof clocks_ahead_s / sizeof clocks_ahead_s[0])
 
 struct sufferer {
     struct task task;
@@ -44,6 +55,15 @@ static void count_grant(struct scene *scene, int part, uint32_t lock)
         atomic_fetch_add(&stage->numbers[IN_TROUBLE], 1);
     atomic_fetch_add(&stage->numbers[TORMENT_GRANTS + lock], 1);
     atomic_fetch_add(&stage->acts[part], 1);
+}
+
+static void count_raised(struct scene *scene, const struct turn *turn)
+{
+    struct timespec now = { 0 };
+
+    CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0);
+    if (turn->record.fence / FENCE_STEP / 1000000 > (uint64_t)now.tv_sec + 1)
+        atomic_fetch_add(&scene->stage->numbers[RAISED], 1);
 }
 
 /* Mostly shortly; sometimes so long that it must be renewed. */
@@ -77,6 +97,7 @@ static void suffer(struct task *task)
         status = scene_take(scene, task->client, &turn, &options);
         if (status == HF_OK) {
             count_grant(scene, sufferer->part, lock);
+            count_raised(scene, &turn);
             hold(sufferer, &turn);
             continue;
         }
@@ -89,9 +110,12 @@ static void suffer(struct task *task)
 
 static void suffer_in_threads(struct scene *scene, int part)
 {
-    hf_client *client = world_open(&scene->world);
+    uint64_t life = atomic_fetch_add(&scene->stage->numbers[LIVES], 1);
     struct sufferer sufferers[THREADS];
+    hf_client *client;
 
+    clock_set_ahead(clocks_ahead_s[life % CLOCKS]);
+    client = world_open(&scene->world);
     for (int i = 0; i < THREADS; i++) {
         sufferers[i] =
             (struct sufferer){ .scene = scene,
@@ -118,11 +142,14 @@ FAULT_ROLE(torture_of_five_servers_breaks_no_promise)
     scene_begin(scene, RECORDS_MAX);
     torment_run(&torment);
     report = scene_judge_store(scene, HISTORY_ANY_ORDER);
-    printf("    %llu grants while a server had trouble, %llu releases not answered with HF_OK\n",
+    printf("    %llu grants while a server had trouble, %llu with a fence beyond the own clock, "
+           "%llu releases not answered with HF_OK\n",
            (unsigned long long)atomic_load(&scene->stage->numbers[IN_TROUBLE]),
+           (unsigned long long)atomic_load(&scene->stage->numbers[RAISED]),
            (unsigned long long)atomic_load(&scene->stage->numbers[LOSSES]));
     CHECK(report.grants >= GRANTS_LEAST);
     CHECK(atomic_load(&scene->stage->numbers[IN_TROUBLE]) >= TROUBLE_LEAST);
+    CHECK(atomic_load(&scene->stage->numbers[RAISED]) >= TROUBLE_LEAST);
     scene_end(scene);
 }
 
