@@ -18,12 +18,14 @@
 #define TORMENT_GRANTS   0 /* + lock, from 1 */
 #define TORMENT_FAILURES 4 /* + lock, from 1 */
 #define TORMENT_UNWELL   8 /* so many servers have trouble now */
+#define TORMENT_THROUGH  9 /* grants while some server had trouble */
 
 struct torment {
     struct scene *scene;
     void (*role)(struct scene *scene, int part); /* of TORMENT_PARTS actors */
     uint64_t failures;                           /* of every lock, while three are dead */
-    uint64_t span_ms;                            /* how long it lasts, after the first part */
+    uint64_t span_ms;                            /* how long it lasts, after the first part, ... */
+    uint64_t through_least;                      /* ... and until there were so many grants */
     bool spares_clients;
     struct dice dice;
     struct node {
