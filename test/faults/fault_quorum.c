@@ -23,6 +23,7 @@
 #define RECORDS_MAX  100000
 #define MAJORITY     (QUORUM_SERVERS / 2 + 1)
 #define ROUNDS_LONG  6
+#define ORDER_BYTES  (HF_NAME_BYTES_MAX + 64)
 
 /* numbers[] of the stage */
 #define HOLDS    0
@@ -78,6 +79,23 @@ static bool nothing_left(struct scene *scene)
     return scene_order(scene, "keys").text[0] == '0';
 }
 
+static void order_about_lock(const struct scene *scene, const char *what, uint32_t lock,
+                             char out_order[ORDER_BYTES])
+{
+    struct name name = scene_name(scene, lock);
+
+    snprintf(out_order, ORDER_BYTES, "%s hf:{%s}:l", what, name.text);
+}
+
+/* A client takes it on those that it has reached; the others join with the next renewal. */
+static bool all_have_joined(struct scene *scene)
+{
+    char order[ORDER_BYTES];
+
+    order_about_lock(scene, "holders", 1, order);
+    return strtol(scene_order(scene, order).text, NULL, 10) == QUORUM_SERVERS;
+}
+
 /* --- two of five --- */
 
 static void hold_until_told(struct scene *scene, int part)
@@ -126,6 +144,7 @@ static void go_on_without_two(struct scene *scene, struct dice *dice, const stru
     scene_begin(scene, RECORDS_MAX);
     scene_enter(scene, 0, hold_until_told);
     WAIT_UNTIL(atomic_load(number(scene, HOLDS)) == 1);
+    WAIT_UNTIL(all_have_joined(scene));
     order_servers(scene, gone, 2, fate->begin);
     scene_enter(scene, 1, follow);
     WAIT_UNTIL(atomic_load(number(scene, READY)) == 1);
@@ -257,15 +276,16 @@ static void take_soon(struct scene *scene, int part)
 static void check_lapses(struct scene *scene)
 {
     uint64_t valid_ms = atomic_load(number(scene, VALID_MS));
-    struct name name = scene_name(scene, 1);
-    char order[sizeof name.text + 32];
+    char order[ORDER_BYTES];
+    char what[32];
     int later = 0;
 
     CHECK(valid_ms > 0);
     for (int server = 0; server < QUORUM_SERVERS; server++) {
         uint64_t lapse_ms;
 
-        snprintf(order, sizeof order, "lapse %d hf:{%s}:l", server, name.text);
+        snprintf(what, sizeof what, "lapse %d", server);
+        order_about_lock(scene, what, 1, order);
         lapse_ms = strtoull(scene_order(scene, order).text, NULL, 10);
         printf("    server %d: %lld ms after the end of belief\n", server,
                (long long)(lapse_ms - valid_ms));
