@@ -56,24 +56,6 @@ static struct stage *begin(struct scene *scene, int64_t lease_ms)
     return scene->stage;
 }
 
-/* When all have left: what the dead left ends by itself, and then nothing is there but fences. */
-static struct history_report judge(struct scene *scene, enum history_order order)
-{
-    struct history_report report;
-
-    scene_order(scene, "proxy pass");
-    WAIT_UNTIL(scene_count_listed(scene) == 0);
-    WAIT_UNTIL(strcmp(scene_order(scene, "keys").text, "0") == 0);
-    report = history_check(scene->history, order);
-    printf("    %zu grants, %zu kills (%zu of holders)\n", report.grants, report.kills,
-           report.killed_holders);
-    if (!report.kept)
-        fprintf(stderr, "%s\n", report.text);
-    CHECK(report.kept);
-    CHECK(report.grants > 0);
-    return report;
-}
-
 /* --- roles --- */
 
 /* Looks all the time; writes down what it saw first after it was told to go. */
@@ -92,7 +74,7 @@ static void hold_and_look(struct scene *scene, int part)
         bool still = hf_grant_valid(turn.grant);
 
         if (still)
-            scene_note(scene, &turn, HISTORY_VALID, look_ns);
+            scene_valid(scene, &turn, look_ns);
         CHECK(valid || !still); /* what was lost stays lost */
         valid = still;
         world_sleep_ms(1);
@@ -155,7 +137,7 @@ FAULT_ROLE(a_killed_holder_is_followed_when_its_lease_ends)
     line_up(scene, WAITERS);
     scene_kill(scene, 0);
     leave(scene, 1, WAITERS);
-    report = judge(scene, HISTORY_QUEUE_ORDER);
+    report = scene_judge_store(scene, HISTORY_QUEUE_ORDER);
     CHECK_NUMBER(1 + WAITERS, report.grants);
     CHECK_NUMBER(1, report.killed_holders);
     scene_end(scene);
@@ -173,7 +155,7 @@ FAULT_ROLE(a_holder_stopped_beyond_its_lease_is_passed_by_and_knows_it)
     atomic_store(&stage->numbers[GO], 1);
     scene_leave(scene, 0);
     CHECK_NUMBER(1, atomic_load(&stage->numbers[FIRST]));
-    CHECK_NUMBER(1 + WAITERS, judge(scene, HISTORY_QUEUE_ORDER).grants);
+    CHECK_NUMBER(1 + WAITERS, scene_judge_store(scene, HISTORY_QUEUE_ORDER).grants);
     scene_end(scene);
 }
 
@@ -194,7 +176,7 @@ FAULT_ROLE(a_server_that_comes_back_still_knows_who_holds_and_who_waits)
     atomic_store(&stage->numbers[GO], 1);
     leave(scene, 0, WAITERS);
     CHECK_NUMBER(2, atomic_load(&stage->numbers[FIRST])); /* it never lost it */
-    CHECK_NUMBER(1 + WAITERS, judge(scene, HISTORY_QUEUE_ORDER).grants);
+    CHECK_NUMBER(1 + WAITERS, scene_judge_store(scene, HISTORY_QUEUE_ORDER).grants);
     scene_end(scene);
 }
 
@@ -207,7 +189,7 @@ FAULT_ROLE(a_holder_that_dies_while_the_server_is_away_is_followed)
     world_sleep_ms(300);
     scene_order(scene, "server start");
     leave(scene, 1, WAITERS);
-    CHECK_NUMBER(1 + WAITERS, judge(scene, HISTORY_QUEUE_ORDER).grants);
+    CHECK_NUMBER(1 + WAITERS, scene_judge_store(scene, HISTORY_QUEUE_ORDER).grants);
     scene_end(scene);
 }
 
@@ -254,7 +236,7 @@ FAULT_ROLE(a_connection_cut_in_the_middle_of_a_release_frees_the_lock)
         atomic_store(&stage->numbers[GO], round);
     }
     scene_leave(scene, 0);
-    CHECK_NUMBER(CUTS, judge(scene, HISTORY_ANY_ORDER).grants);
+    CHECK_NUMBER(CUTS, scene_judge_store(scene, HISTORY_ANY_ORDER).grants);
     CHECK(scene_stat(scene, "cuts") >= CUTS / 2);
     scene_end(scene);
 }
@@ -305,7 +287,7 @@ FAULT_ROLE(a_request_delivered_after_we_gave_up_takes_nothing)
     world_sleep_ms(500);
     scene_enter(scene, 1, take_at_once);
     scene_leave(scene, 1);
-    CHECK_NUMBER(1, judge(scene, HISTORY_ANY_ORDER).grants);
+    CHECK_NUMBER(1, scene_judge_store(scene, HISTORY_ANY_ORDER).grants);
     scene_end(scene);
 }
 
@@ -345,7 +327,7 @@ FAULT_ROLE(a_request_that_we_gave_up_is_undone_when_it_arrives)
     scene_leave(scene, 1);
     atomic_store(&stage->over, true);
     scene_leave(scene, 0);
-    CHECK_NUMBER(1, judge(scene, HISTORY_ANY_ORDER).grants);
+    CHECK_NUMBER(1, scene_judge_store(scene, HISTORY_ANY_ORDER).grants);
     scene_end(scene);
 }
 
@@ -362,8 +344,9 @@ FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
     leave(scene, 0, DEAF);
     printf("    %llu messages lost\n", (unsigned long long)scene_stat(scene, "dropped"));
     CHECK(scene_stat(scene, "dropped") >= DEAF);
-    CHECK_NUMBER(1 + DEAF,
-                 judge(scene, scene->is_long ? HISTORY_QUEUE_ORDER : HISTORY_ANY_ORDER).grants);
+    CHECK_NUMBER(
+        1 + DEAF,
+        scene_judge_store(scene, scene->is_long ? HISTORY_QUEUE_ORDER : HISTORY_ANY_ORDER).grants);
     scene_end(scene);
 }
 
@@ -417,7 +400,7 @@ static void end_storm(struct scene *scene)
     printf("    %llu cuts, %llu not answered with HF_OK\n",
            (unsigned long long)scene_stat(scene, "cuts"),
            (unsigned long long)atomic_load(&stage->numbers[LOSSES]));
-    judge(scene, HISTORY_ANY_ORDER);
+    scene_judge_store(scene, HISTORY_ANY_ORDER);
     scene_end(scene);
 }
 
@@ -574,6 +557,6 @@ FAULT_ROLE(a_thousand_waiters_of_ten_processes_are_served_in_order)
     }
     CHECK_NUMBER(served, atomic_load(&stage->numbers[SERVED]));
     check_turns(stage, served);
-    CHECK_NUMBER(1 + served, judge(scene, HISTORY_ANY_ORDER).grants);
+    CHECK_NUMBER(1 + served, scene_judge_store(scene, HISTORY_ANY_ORDER).grants);
     scene_end(scene);
 }

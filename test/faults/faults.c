@@ -1,11 +1,11 @@
 /* faults.c: does the lock keep its promises when processes die, stop and crowd?
  *
- *     faults [--url URL] [--case GLOB] [--long] [--list] [--orders FD]
+ *     faults [--url URL] [--case GLOB] [--long] [--list] [--orders FD [--servers N]]
  *
  * Each case is played in a process of its own, one after the other, in a new directory unless a
  * URL is given. It is judged by the log of what its processes did, not by how long they took.
- * --long plays the same cases for longer. --orders: the cases on a server instead, whose director
- * sends orders to that descriptor. */
+ * --long plays the same cases for longer. --orders: the cases on a server instead, or on so many
+ * together, whose director sends orders to that descriptor. */
 
 #include "faults.h"
 
@@ -19,21 +19,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FAULT_ENTRY(sentence) { #sentence, fault_##sentence, false },
-#define STORE_ENTRY(sentence) { #sentence, fault_##sentence, true },
+#define FAULT_ENTRY(sentence)  { #sentence, fault_##sentence, 0 },
+#define STORE_ENTRY(sentence)  { #sentence, fault_##sentence, 1 },
+#define QUORUM_ENTRY(sentence) { #sentence, fault_##sentence, QUORUM_SERVERS },
 
 static const struct {
     const char *name;
     void (*play)(struct scene *scene);
-    bool needs_orders;
-} faults[] = { FAULTS(FAULT_ENTRY) STORE_FAULTS(STORE_ENTRY) };
+    int servers; /* that it needs, and somebody who looks after them */
+} faults[] = { FAULTS(FAULT_ENTRY) STORE_FAULTS(STORE_ENTRY) QUORUM_FAULTS(QUORUM_ENTRY) };
 
 #define FAULT_COUNT (sizeof faults / sizeof faults[0])
 
 struct settings {
     const char *url;
     const char *glob;
-    int orders; /* -1: nobody takes them */
+    int orders;  /* -1: nobody takes them */
+    int servers; /* that orders are taken for */
     bool is_long;
     bool list;
 };
@@ -95,9 +97,13 @@ static bool run(const struct settings *settings, size_t index)
 static bool parse(int count, char **arguments, struct settings *settings)
 {
     static const struct option long_options[] = {
-        { "url", required_argument, NULL, 'u' },    { "case", required_argument, NULL, 'c' },
-        { "long", no_argument, NULL, 'l' },         { "list", no_argument, NULL, 'L' },
-        { "orders", required_argument, NULL, 'o' }, { NULL, 0, NULL, 0 },
+        { "url", required_argument, NULL, 'u' },
+        { "case", required_argument, NULL, 'c' },
+        { "long", no_argument, NULL, 'l' },
+        { "list", no_argument, NULL, 'L' },
+        { "orders", required_argument, NULL, 'o' },
+        { "servers", required_argument, NULL, 's' },
+        { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -112,9 +118,13 @@ static bool parse(int count, char **arguments, struct settings *settings)
             settings->list = true;
         else if (letter == 'o')
             settings->orders = (int)strtol(optarg, NULL, 10);
+        else if (letter == 's')
+            settings->servers = (int)strtol(optarg, NULL, 10);
         else
             return false;
     }
+    if (settings->orders >= 0 && settings->servers == 0)
+        settings->servers = 1;
     return optind == count;
 }
 
@@ -125,14 +135,15 @@ int main(int count, char **arguments)
     size_t failed = 0;
 
     if (!parse(count, arguments, &settings)) {
-        fprintf(stderr, "usage: %s [--url URL] [--case GLOB] [--long] [--list] [--orders FD]\n",
-                arguments[0]);
+        fprintf(
+            stderr,
+            "usage: %s [--url URL] [--case GLOB] [--long] [--list] [--orders FD [--servers N]]\n",
+            arguments[0]);
         return 2;
     }
     unsetenv("HOLDFAST_URL");
     for (size_t i = 0; i < FAULT_COUNT; i++) {
-        if (fnmatch(settings.glob, faults[i].name, 0) != 0 ||
-            faults[i].needs_orders != (settings.orders >= 0))
+        if (fnmatch(settings.glob, faults[i].name, 0) != 0 || faults[i].servers != settings.servers)
             continue;
         if (settings.list)
             printf("%s\n", faults[i].name);

@@ -36,11 +36,24 @@
     FAULT(cuts_at_any_byte_break_no_promise)                           \
     FAULT(trouble_of_every_kind_breaks_no_promise)                     \
     FAULT(a_thousand_waiters_of_ten_processes_are_served_in_order)
+
+/* On so many servers that know nothing of each other. */
+#define QUORUM_SERVERS 5
+#define QUORUM_FAULTS(FAULT) \
+    /* fault_quorum.c */                                               \
+    FAULT(with_two_of_five_dead_it_goes_on)                            \
+    FAULT(with_two_of_five_silent_it_goes_on)                          \
+    FAULT(with_three_of_five_dead_nothing_is_granted_and_nothing_left) \
+    FAULT(with_three_of_five_silent_nothing_is_granted_and_nothing_left) \
+    /* fault_torture.c */                                              \
+    FAULT(torture_of_five_servers_breaks_no_promise)                   \
+    FAULT(the_greatest_of_five_counters_is_no_fence)
 /* clang-format on */
 
 #define FAULT_ROLE(sentence)    void fault_##sentence(struct scene *scene)
 #define FAULT_DECLARE(sentence) FAULT_ROLE(sentence);
 FAULTS(FAULT_DECLARE)
 STORE_FAULTS(FAULT_DECLARE)
+QUORUM_FAULTS(FAULT_DECLARE)
 
 #endif

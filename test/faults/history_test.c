@@ -213,6 +213,36 @@ TEST(history, a_killed_holder_with_a_lease_holds_no_longer_than_that)
     }
 }
 
+/* A look tells how long it would last now: it was renewed, and a kill long after it was lost is
+ * not its end. */
+TEST(history, a_killed_holder_holds_no_longer_than_it_knew_at_its_last_look)
+{
+    struct history_record records[] = {
+        { .kind = HISTORY_ASK, .lock = 1, .process = 55, .at_ns = 1 },
+        { .kind = HISTORY_GRANTED,
+          .lock = 1,
+          .process = 55,
+          .fence = 1,
+          .until_ns = 4,
+          .at_ns = 2 },
+        { .kind = HISTORY_VALID, .lock = 1, .process = 55, .at_ns = 3 },
+        { .kind = HISTORY_KILL, .process = 55, .at_ns = 20 },
+    };
+    struct line next = { 1, WRITE, 2, 3, 0, 10, 11 };
+
+    for (uint64_t until = 9; until <= 30; until++) {
+        struct history *history = history_new(RECORDS_MAX);
+
+        records[2].until_ns = until;
+        records[0].attempt = records[1].attempt = records[2].attempt = history_attempt(history);
+        for (int i = 0; i < 4; i++)
+            history_add(history, &records[i]);
+        write_line(history, &next, 56);
+        CHECK_EQUAL(history_check(history, HISTORY_ANY_ORDER).kept, until <= 10);
+        history_free(history);
+    }
+}
+
 TEST(history, a_kill_before_the_grant_was_another_process_of_that_number)
 {
     struct line holder = { 1, WRITE, 1, 5, 0, 6, 0 };

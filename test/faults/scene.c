@@ -154,6 +154,23 @@ struct history_report scene_judge(struct scene *scene, enum history_order order)
     return report;
 }
 
+struct history_report scene_judge_store(struct scene *scene, enum history_order order)
+{
+    struct history_report report;
+
+    scene_order(scene, "proxy pass");
+    WAIT_UNTIL(scene_count_listed(scene) == 0);
+    WAIT_UNTIL(strcmp(scene_order(scene, "keys").text, "0") == 0);
+    report = history_check(scene->history, order);
+    printf("    %zu grants, %zu kills (%zu of holders)\n", report.grants, report.kills,
+           report.killed_holders);
+    if (!report.kept)
+        fprintf(stderr, "%s\n", report.text);
+    CHECK(report.kept);
+    CHECK(report.grants > 0);
+    return report;
+}
+
 struct answer scene_order(struct scene *scene, const char *order)
 {
     struct answer answer = { "" };
@@ -189,7 +206,8 @@ uint64_t scene_stat(struct scene *scene, const char *name)
 
 struct turn scene_ask(struct scene *scene, uint32_t lock, int mode)
 {
-    struct turn turn = { .record = { .lock = lock, .mode = mode, .process = getpid() } };
+    struct turn turn = { .record = { .lock = lock, .mode = mode, .process = getpid() },
+                         .ends = scene->orders >= 0 };
 
     turn.record.attempt = history_attempt(scene->history);
     scene_note(scene, &turn, HISTORY_ASK, history_now_ns());
@@ -214,6 +232,15 @@ void scene_granted(struct scene *scene, struct turn *turn, hf_grant *grant)
     scene_note(scene, turn, HISTORY_GRANTED, now_ns);
 }
 
+void scene_valid(struct scene *scene, struct turn *turn, uint64_t look_ns)
+{
+    int64_t remaining_ms = hf_grant_remaining_ms(turn->grant);
+
+    if (turn->ends)
+        turn->record.until_ns = look_ns + (uint64_t)remaining_ms * NS_PER_MS;
+    scene_note(scene, turn, HISTORY_VALID, look_ns);
+}
+
 int scene_take(struct scene *scene, hf_client *client, struct turn *turn,
                const struct hf_acquire_options *options)
 {
@@ -221,7 +248,7 @@ int scene_take(struct scene *scene, hf_client *client, struct turn *turn,
     hf_grant *grant = NULL;
     int status = hf_acquire(client, name.text, options, &grant);
 
-    turn->ends = options && options->fixed_lease;
+    turn->ends = turn->ends || (options && options->fixed_lease);
     if (status == HF_OK)
         scene_granted(scene, turn, grant);
     return status;
@@ -237,18 +264,25 @@ int scene_give_back(struct scene *scene, struct turn *turn)
     return hf_release(turn->grant);
 }
 
+/* Every look is written down, but not more of them than the log can bear: whoever dies here has
+ * just been seen. */
 bool scene_hold_until(struct scene *scene, struct turn *turn, uint64_t until_ns)
 {
     uint64_t look_ns = history_now_ns();
     uint64_t valid_ns = 0;
+    uint64_t noted_ns = 0;
 
     while (look_ns < until_ns && hf_grant_valid(turn->grant)) {
         valid_ns = look_ns;
+        if (turn->ends && look_ns - noted_ns >= LOOK_MS * NS_PER_MS) {
+            scene_valid(scene, turn, look_ns);
+            noted_ns = look_ns;
+        }
         if (hf_grant_remaining_ms(turn->grant) > 10)
             world_sleep_ms(LOOK_MS);
         look_ns = history_now_ns();
     }
-    if (valid_ns)
+    if (valid_ns > noted_ns)
         scene_note(scene, turn, HISTORY_VALID, valid_ns);
     return hf_grant_valid(turn->grant);
 }

@@ -17,7 +17,7 @@
 #define ACTORS_MAX 64
 #define SERVED_MAX 1024
 
-/* In shared memory. What a case's own actors share comes in `own`. */
+/* In shared memory. */
 struct stage {
     atomic_bool over;                      /* actors go home                               */
     _Atomic uint64_t rescued[ACTORS_MAX];  /* of the actor that plays this part now        */
@@ -36,6 +36,7 @@ struct scene {
     int orders;   /* somebody who looks after the server and the network; -1: nobody */
     struct history *history;
     struct stage *stage;
+    void *own; /* of the case; actors inherit it */
     struct actor {
         pid_t pid;
         int part;
@@ -63,11 +64,13 @@ uint64_t scene_stat(struct scene *scene, const char *name); /* of the proxy */
 struct turn {
     struct history_record record; /* kind and time change, the rest stays */
     hf_grant *grant;
-    bool ends; /* by itself: a fixed lease */
+    bool ends; /* by itself, if its process stands still: a fixed lease, or a server's */
 };
 struct turn scene_ask(struct scene *scene, uint32_t lock, int mode);
 void scene_granted(struct scene *scene, struct turn *turn, hf_grant *grant);
 void scene_note(struct scene *scene, struct turn *turn, enum history_kind kind, uint64_t at_ns);
+/* It was valid, and that was asked after this time. */
+void scene_valid(struct scene *scene, struct turn *turn, uint64_t look_ns);
 /* Acquires, by name_of(lock). On another answer than HF_OK the attempt is over. */
 int scene_take(struct scene *scene, hf_client *client, struct turn *turn,
                const struct hf_acquire_options *options);
@@ -81,6 +84,8 @@ struct name scene_name(const struct scene *scene, uint32_t lock);
 /* For the director, when all have left: nobody broke a promise, nobody was rescued by a timer,
  * nothing is left. */
 struct history_report scene_judge(struct scene *scene, enum history_order order);
+/* The same on servers, where what the dead left ends by itself; then only fences are there. */
+struct history_report scene_judge_store(struct scene *scene, enum history_order order);
 size_t scene_count_listed(struct scene *scene);
 
 #endif

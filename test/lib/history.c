@@ -12,7 +12,8 @@
  *
  * What can go wrong: a process dies between two records, even inside one. A record that was not
  * finished does not exist; a stay without an end lasts, if its process was killed, until the kill
- * was decided (it cannot have begun to release before), else until it was last seen valid. A log
+ * was decided (it cannot have begun to release before) or it would have lost it anyway, as far as
+ * it knew when it last looked, else until it was last seen valid. A log
  * that overflowed, or that contradicts itself, is a violation: silence must not look like
  * success. */
 #include "history.h"
@@ -153,6 +154,8 @@ static void take(struct stay *stay, const struct history_record *record,
         if (!stay->fence || stay->end_ns)
             complain(report, "attempt %" PRIu64 " was valid outside of its stay", record->attempt);
         stay->valid_ns = record->at_ns > stay->valid_ns ? record->at_ns : stay->valid_ns;
+        if (record->until_ns) /* it was renewed */
+            stay->until_ns = record->until_ns;
         break;
     case HISTORY_END:
         if (!stay->fence || stay->end_ns)

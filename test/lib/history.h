@@ -30,7 +30,8 @@ struct history_record {
     pid_t process;     /* who did it, or who is killed */
     uint64_t attempt;  /* from history_attempt; the same in all records of one attempt */
     uint64_t fence;    /* of GRANTED */
-    uint64_t until_ns; /* of GRANTED: at least until then it is believed by itself; 0: for ever */
+    uint64_t until_ns; /* of GRANTED and VALID: until then it is believed by itself, whatever    *
+                        * happens to its process, and no longer; 0: for ever */
     uint64_t at_ns;
 };
 
