@@ -182,7 +182,9 @@ static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
     bool understood = word != NULL;
 
     hf__redis_reply(ticket, HF__REPLY_FAILED, out_reply);
-    if (hf__wire_is(word, "granted"))
+    if (value->kind != HF__VALUE_ARRAY)
+        understood = hf__words_hear_plain(value, out_reply);
+    else if (hf__wire_is(word, "granted"))
         understood = hear_granted(value, out_reply);
     else if (hf__wire_is(word, "queued"))
         understood = hear_busy(conn, value, true, out_reply);

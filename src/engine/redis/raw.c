@@ -177,20 +177,6 @@ static bool hear_refused(struct hf__redis *conn, const struct hf__value *value,
     return true;
 }
 
-/* What has nothing more to say than one number is answered by that alone: a table would cost the
- * server as much as two commands. Of a claim it is the fence's, of a release whether it was
- * there. */
-static bool hear_number(const struct hf__value *value, struct hf__reply *out_reply)
-{
-    if (out_reply->ticket.kind == HF__REQUEST_CLAIM && value->kind == HF__VALUE_TEXT)
-        return hear_granted(value, NULL, out_reply);
-    if (out_reply->ticket.kind != HF__REQUEST_RELEASE || value->kind != HF__VALUE_NUMBER)
-        return false;
-    out_reply->kind = HF__REPLY_GONE;
-    out_reply->released = value->number > 0;
-    return true;
-}
-
 static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply)
 {
     out_reply->kind = HF__REPLY_GONE;
@@ -233,7 +219,7 @@ void hf__raw_hear(struct hf__redis *conn, const struct hf__ticket *ticket,
 
     hf__redis_reply(ticket, HF__REPLY_FAILED, out_reply);
     if (value->kind != HF__VALUE_ARRAY)
-        understood = hear_number(value, out_reply);
+        understood = hf__words_hear_plain(value, out_reply);
     else if (hf__wire_is(word, "granted"))
         understood = hear_granted(hf__wire_at(value, 1), hf__wire_at(value, 2), out_reply);
     else if (hf__wire_is(word, "refused"))

@@ -185,3 +185,20 @@ void hf__words_error(struct hf__redis *conn, const struct hf__value *error,
     out_reply->status = HF_EPROTOCOL;
     hf__error_set(conn->base.error, HF_EPROTOCOL, "the server answered: %s", said);
 }
+
+bool hf__words_hear_plain(const struct hf__value *value, struct hf__reply *out_reply)
+{
+    int64_t number;
+
+    if (!hf__wire_number(value, &number) || number <= 0 || number >= 1ll << 53)
+        return false;
+    if (out_reply->ticket.kind == HF__REQUEST_CLAIM && value->kind == HF__VALUE_TEXT) {
+        out_reply->kind = HF__REPLY_GRANTED;
+        out_reply->fence = (uint64_t)number * 256;
+        return true;
+    }
+    out_reply->kind = HF__REPLY_GONE;
+    out_reply->released = true;
+    return out_reply->ticket.kind == HF__REQUEST_RELEASE && value->kind == HF__VALUE_NUMBER &&
+           number == 1;
+}

@@ -1,6 +1,6 @@
 -- A free lock, for one alone: nearly every claim ends here, before the rest is even looked at. The
 -- time in us has 16 digits until the year 2286, so times are compared as texts: arithmetic and
--- string.format() would cost as much as another command.
+-- string.format() would cost as much as another command, and a table as answer as well.
 do
     local key = KEYS[1]
     if ARGV[4] == 'x' and ARGV[2] == '' and
@@ -14,7 +14,7 @@ do
             else
                 redis.call('SET', key, ARGV[3] .. ' ' .. n .. ' ' .. ARGV[5] .. ' ' .. ARGV[6] ..
                     ' ' .. n .. ' ' .. ARGV[10], 'PX', ARGV[5])
-                return { 'granted', n, 0 }
+                return n
             end
         end
     end

@@ -5,6 +5,6 @@ do
     local mine = ARGV[3] .. ' ' .. ARGV[4] .. ' '
     if held and string.sub(held, 1, #mine) == mine and redis.call('EXISTS', key .. ':q') == 0 then
         redis.call('DEL', key)
-        return { 'gone', 1 }
+        return 1
     end
 end

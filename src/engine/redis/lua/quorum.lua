@@ -5,12 +5,13 @@
 --   KEY:t   the greatest number accepted for this lock: "t", or "t name" where KEY is only a hash
 --           of the name; it never sinks and never ends
 --   NODE    what this server must not forget: "floor longest highest run": numbers up to the floor
---           are taken for accepted; the longest lease (ms) and the greatest number that it granted;
---           and the run of the server in which it was admitted. Without it the server is not
+--           are taken for accepted; the longest lease (ms) that it granted, and a number that is
+--           greater than any that it granted, by up to a minute, so that it is seldom written; and
+--           the run of the server in which it was admitted. Without it the server is not
 --           counted.
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
-local HOUR_US, NUMBER_MAX = 3600000000, 9007199254740992
+local HOUR_US, AHEAD_US, NUMBER_MAX = 3600000000, 60000000, 9007199254740992
 local LOCK, TOP, NODE = KEYS[1] .. ':l', KEYS[1] .. ':t', ARGV[1] .. 'node'
 
 local clock = redis.call('TIME')

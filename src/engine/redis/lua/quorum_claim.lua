@@ -31,7 +31,7 @@ if proposed > counter and proposed < NUMBER_MAX and sane then
     redis.call('SET', TOP, accepted .. (ARGV[2] ~= '' and ' ' .. ARGV[2] or ''))
 end
 if tonumber(accepted) > node.highest or tonumber(lease) > node.longest then
-    node.highest = math.max(node.highest, tonumber(accepted))
+    node.highest = math.max(node.highest, tonumber(accepted) + AHEAD_US)
     node.longest = math.max(node.longest, tonumber(lease))
     write_node(node)
 end
