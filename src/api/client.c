@@ -128,27 +128,32 @@ static int connect_core(struct hf_client *client, const struct hf__url *url,
     return HF_OK;
 }
 
-/* Blocks until the store is there, or the time to connect is over. */
+/* Blocks until the store is there or says no for good, or the time to connect is over. */
 static int reach(struct hf_client *client, const struct hf_open_options *options)
 {
     struct hf__core *core = &client->core;
     uint64_t until_ns = hf__clock_now_ns() + (uint64_t)options->connect_ms * HF__NS_PER_MS;
     uint32_t missing;
+    int status;
 
     pthread_mutex_lock(&client->mutex);
     hf__loop_step(client);
-    while (hf__driver_state(&core->driver) != HF__CONN_UP && hf__clock_now_ns() < until_ns) {
+    while (hf__driver_state(&core->driver) != HF__CONN_UP &&
+           hf__driver_refusal(&core->driver) == HF_OK && hf__clock_now_ns() < until_ns) {
         hf__loop_linger(client, until_ns);
         hf__loop_step(client);
     }
     missing = options->require & ~hf__driver_promises(&core->driver);
+    status = hf__driver_refusal(&core->driver);
+    if (status == HF_OK)
+        status = core->driver.status < 0 ? core->driver.status : HF_EUNREACHABLE;
     pthread_mutex_unlock(&client->mutex);
 
     if (hf__driver_state(&core->driver) != HF__CONN_UP)
-        return hf__report(NULL, core->driver.status < 0 ? core->driver.status : HF_EUNREACHABLE,
-                          "open: %s", hf__driver_error(&core->driver));
+        return hf__report(NULL, status, "open: %s", hf__driver_error(&core->driver));
     if (missing) {
-        const char *why = hf__driver_withheld(&core->driver);
+        bool withheld = missing & core->recipe->promises;
+        const char *why = withheld ? hf__driver_withheld(&core->driver) : "";
 
         return hf__report(NULL, HF_EPROMISE, "open: %s %s does not promise%s%s%s%s%s%s%s here%s%s",
                           core->driver.engine->name, core->recipe->name,
