@@ -77,7 +77,7 @@ static int find_url(const char *text, struct hf__url *out_url)
         text = "file:"; /* the embedded engine in its default directory */
     if (hf__url_parse(text, out_url, error) < 0)
         return hf__report(NULL, HF_EURL, "%s", error);
-    if (password && !out_url->password[0] &&
+    if (password && !out_url->password[0] && !hf__url_option(out_url, "password_file") &&
         !hf__text_copy(out_url->password, sizeof(out_url->password), password))
         return hf__report(NULL, HF_EURL, "$HOLDFAST_PASSWORD is longer than %zu bytes",
                           sizeof(out_url->password) - 1);

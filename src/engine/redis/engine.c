@@ -126,6 +126,7 @@ static void let_go(struct hf__redis *conn)
     conn->gathered = NULL;
     hf__env_free(conn->base.env, conn->sightings);
     conn->sightings = NULL;
+    explicit_bzero(conn->password, sizeof(conn->password));
     conn->recipe = NULL;
 }
 
@@ -178,6 +179,8 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
     status = check_options(conn, options->url);
     if (status == HF_OK)
         status = read_options(conn, options);
+    if (status == HF_OK)
+        status = hf__greet_password(conn);
     if (status < 0)
         return status;
     base->state = HF__CONN_CONNECTING;

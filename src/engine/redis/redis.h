@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "base/name.h"
+#include "base/secret.h"
 #include "base/stream.h"
 #include "engine/engine.h"
 #include "engine/redis/wire.h"
@@ -179,7 +180,8 @@ struct hf__redis {
     struct hf__scan listing;
 
     char prefix[HF__REDIS_PREFIX_BYTES];
-    char client[17]; /* its number in hex: channels and records carry it */
+    char password[HF__SECRET_BYTES_MAX + 1]; /* of the URL or its file, as of this connection */
+    char client[17];                         /* its number in hex: channels and records carry it */
     char host[HF__HOST_BYTES];
     char purpose[HF__PURPOSE_BYTES];
     long pid;
@@ -214,6 +216,8 @@ void hf__lookout_done(struct hf__redis *conn);
 
 /* --- greet.c: who are we, who is the server, what does it promise? --- */
 
+/* The password that this connection will use. HF_EURL: from the URL it cannot be known. */
+int hf__greet_password(struct hf__redis *conn);
 int hf__greet_send(struct hf__redis *conn, uint64_t now_ns);
 /* 0, or < 0 with conn->base.error: this server will not do. */
 int hf__greet_hear(struct hf__redis *conn, const struct hf__asked *asked,
