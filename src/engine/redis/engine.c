@@ -142,6 +142,11 @@ static void redis_close(struct hf__conn *base)
         let_go(conn);
 }
 
+static bool wants_tls(const struct hf__url *url)
+{
+    return strcmp(url->scheme, "rediss") == 0 || strcmp(url->scheme, "redlocks") == 0;
+}
+
 static int open_one(struct hf__redis *conn, const struct hf__conn_options *options)
 {
     struct hf__conn *base = &conn->base;
@@ -151,8 +156,7 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
         .url = options->url,
         .server = options->server,
         .port = PORT,
-        .tls = strcmp(options->url->scheme, "rediss") == 0 ||
-               strcmp(options->url->scheme, "redlocks") == 0,
+        .tls = wants_tls(options->url),
         .now_ns = options->now_ns,
         .deadline_ns = options->now_ns + CONNECT_NS,
     };
@@ -340,7 +344,15 @@ static void end(struct hf__redis *conn, int status)
 
 static void end_with_stream(struct hf__redis *conn)
 {
-    end(conn, hf__stream_error(conn->stream, conn->base.error));
+    int status = hf__stream_error(conn->stream, conn->base.error);
+
+    /* Redis hangs up without a word on whoever does not speak TLS where it does. */
+    if (conn->stream_state == HF__STREAM_UP && !conn->has_heard && !wants_tls(conn->url) &&
+        status == HF_EUNREACHABLE)
+        hf__error_set(conn->base.error, status,
+                      "%s before it said a word; perhaps it wants TLS (%ss://)", conn->base.error,
+                      conn->url->scheme);
+    end(conn, status);
 }
 
 /* Answers are under way, and whoever waits for them will send this too. Where the server has the
@@ -366,6 +378,8 @@ static void send_bytes(struct hf__redis *conn)
 
         if (sent < 0)
             end_with_stream(conn);
+        if (sent == 0)
+            conn->may_read = true; /* a server that hung up may have said why */
         if (sent <= 0)
             return;
         conn->sent_bytes += (uint64_t)sent;
@@ -394,6 +408,7 @@ static int receive_bytes(struct hf__redis *conn)
         return 0;
     }
     hf__buffer_commit(&conn->in.buffer, (size_t)got);
+    conn->has_heard = true;
     /* Less than there was room for: that was all. */
     conn->may_read = (size_t)got == READ_BYTES;
     return 1;
@@ -523,10 +538,16 @@ static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t 
                 struct hf__reply *out_reply)
 {
     struct hf__asked *asked = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
+    struct hf__reply refusal = { .kind = HF__REPLY_FAILED };
     int status;
 
     if (value->kind == HF__VALUE_PUSH)
         return hear_push(conn, value, out_reply);
+    if (value->kind == HF__VALUE_ERROR && conn->sent_bytes == 0) { /* we are not even let in */
+        hf__words_error(conn, value, &refusal);
+        end(conn, refusal.status);
+        return 0;
+    }
     if (hf__list_empty(&conn->asked) || asked->from >= conn->sent_bytes) {
         end(conn,
             hf__error_set(conn->base.error, HF_EPROTOCOL, "the server answered what nobody asked"));

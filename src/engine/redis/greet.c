@@ -229,6 +229,7 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
 
 static void hear_config(struct hf__redis *conn, const struct hf__value *value)
 {
+    conn->server.tells_config = true;
     conn->server.append_always = value->count >= 2 && hf__wire_is(hf__wire_at(value, 1), "always");
 }
 
@@ -276,6 +277,9 @@ static void judge(struct hf__redis *conn)
     } else if (!server->append_only) {
         conn->base.promises &= ~FORGETFUL;
         hf__text_copy(reason, room, "the server keeps no log (appendonly no)");
+    } else if (!server->tells_config) {
+        conn->base.promises &= ~FORGETFUL;
+        hf__text_copy(reason, room, "the server does not tell how it keeps its log (CONFIG GET)");
     } else if (!server->append_always) {
         conn->base.promises &= ~FORGETFUL;
         hf__text_copy(reason, room, "the server's log may lack the last second (appendfsync)");
@@ -300,18 +304,26 @@ static void arrive(struct hf__redis *conn)
 static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
                   const struct hf__value *value)
 {
-    struct hf__reply reply;
+    static const char *const commands[] = {
+        [STEP_HELLO] = "HELLO", [STEP_SELECT] = "SELECT",       [STEP_INFO] = "INFO",
+        [STEP_TIME] = "TIME",   [STEP_SUBSCRIBE] = "SUBSCRIBE", [STEP_CONFIG] = "CONFIG GET",
+        [STEP_NODE] = "GET",
+    };
+    bool greets = asked->kind == HF__ASKED_GREETING;
+    bool unknown = hf__wire_begins(value, "ERR") && !hf__wire_begins(value, "ERR max number");
+    struct hf__reply reply = { .kind = HF__REPLY_FAILED };
 
-    if (asked->step == STEP_CONFIG)
+    if (greets && asked->step == STEP_CONFIG && (unknown || hf__wire_begins(value, "NOPERM")))
         return HF_OK;
-    if (asked->step == STEP_HELLO && hf__wire_begins(value, "ERR"))
+    if (greets && asked->step == STEP_HELLO && unknown)
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server is older than Redis 6, or no Redis at all");
-    if (asked->step == STEP_SELECT)
-        return hf__error_set(conn->base.error, HF_EURL, "there is no database '%s'",
-                             conn->url->path);
+    if (greets && asked->step == STEP_SELECT && unknown)
+        return hf__error_set(conn->base.error, HF_EURL, "the server has no database '%s'",
+                             *conn->url->path ? conn->url->path + 1 : "0");
     hf__words_error(conn, value, &reply);
-    return reply.status;
+    return hf__error_set(conn->base.error, reply.status, "%s: %s",
+                         greets ? commands[asked->step] : "SCRIPT LOAD", conn->base.error);
 }
 
 static int hear_hello(struct hf__redis *conn, const struct hf__value *value)

@@ -101,6 +101,7 @@ struct hf__redis_server {
     bool replica;
     bool append_only;
     bool append_always;
+    bool tells_config; /* we may ask it for its configuration */
     bool evicts;
     uint64_t time_asked_ns;
     int64_t clock_offset_us; /* its wall clock - our clock, at most a round trip too great */
@@ -144,6 +145,7 @@ struct hf__redis {
     struct hf__outgoing out;
     struct hf__incoming in;
     uint64_t sent_bytes; /* that this connection ever sent */
+    bool has_heard;      /* anything at all, from this server on this connection */
     bool may_read;       /* somebody waited since the last read came back empty */
     uint32_t reads_left; /* until somebody waits again */
     bool greeted;
