@@ -133,6 +133,7 @@ static int reach(struct hf_client *client, const struct hf_open_options *options
 {
     struct hf__core *core = &client->core;
     uint64_t until_ns = hf__clock_now_ns() + (uint64_t)options->connect_ms * HF__NS_PER_MS;
+    const char *error = hf__driver_error(&core->driver);
     uint32_t missing;
     int status;
 
@@ -150,7 +151,8 @@ static int reach(struct hf_client *client, const struct hf_open_options *options
     pthread_mutex_unlock(&client->mutex);
 
     if (hf__driver_state(&core->driver) != HF__CONN_UP)
-        return hf__report(NULL, status, "open: %s", hf__driver_error(&core->driver));
+        return hf__report(NULL, status, "open: %s%s", *error ? "" : core->driver.engine->name,
+                          *error ? error : ": no answer in time");
     if (missing) {
         bool withheld = missing & core->recipe->promises;
         const char *why = withheld ? hf__driver_withheld(&core->driver) : "";
