@@ -270,14 +270,16 @@ static int gather(struct hf__redis *conn, const struct hf__request *request)
 /* A server that may have forgotten its locks gives none out until they must have ended. */
 static int check_quarantine(struct hf__redis *conn, const struct hf__request *request)
 {
-    if (conn->restart_wait_ns == 0 || request->ticket.kind != HF__REQUEST_CLAIM)
+    bool claims = request->ticket.kind == HF__REQUEST_CLAIM;
+
+    if (conn->restart_wait_ns == 0 || !(claims || request->ticket.kind == HF__REQUEST_RENEW))
         return HF_OK;
     if (request->lease_ns > conn->restart_wait_ns)
         return hf__error_set(conn->base.error, HF_EINVAL,
                              "a lease of %llu ms is longer than restart_wait (%llu ms)",
                              (unsigned long long)(request->lease_ns / HF__NS_PER_MS),
                              (unsigned long long)(conn->restart_wait_ns / HF__NS_PER_MS));
-    if (conn->greeted && request->ticket.sent_ns < conn->open_from_ns)
+    if (claims && conn->greeted && request->ticket.sent_ns < conn->open_from_ns)
         return hf__error_set(
             conn->base.error, HF_EUNREACHABLE,
             "the server was restarted: nothing is granted for another %lld ms",
