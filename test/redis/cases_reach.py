@@ -195,6 +195,7 @@ def what_a_user_may_not_do_at_the_beginning_is_named(world):
     rights = {
         "-info": "INFO: the user lacks a right (NOPERM",
         "-select": "SELECT: the user lacks a right (NOPERM",
+        "-eval": "EVAL: the user lacks a right (NOPERM",
         "-time": "TIME: the user lacks a right (NOPERM",
         "-subscribe": "SUBSCRIBE: the user lacks a right (NOPERM",
         "resetchannels": "SUBSCRIBE: the user lacks a right (NOPERM",
@@ -238,8 +239,8 @@ def a_claim_that_a_script_gave_up_halfway_is_undone(world):
 
 @case
 def the_rights_that_the_manual_names_are_enough(world):
-    rights = ("~hf:* &hf:* -@all +hello +select +info +time +subscribe +script|load +evalsha +scan"
-              " +@string +@sortedset +@hash +@list +@set +@keyspace +publish")
+    rights = ("~hf:* &hf:* -@all +hello +select +info +time +subscribe +script|load +eval +evalsha"
+              " +scan +@string +@sortedset +@hash +@list +@set +@keyspace +publish")
     with setting(world, 2, acl=("app", SECRET, rights)) as (redis, client, waiter):
         client.open(redis.url())
         waiter.open(redis.url())

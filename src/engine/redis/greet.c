@@ -1,8 +1,8 @@
 /* greet.c: who are we, who is the server, and what does it promise?
  *
  * One burst of commands opens a connection: HELLO (protocol 3, so that messages come on the same
- * connection as answers), SELECT, INFO, CONFIG GET, TIME, the scripts, SUBSCRIBE. When all are
- * answered, the connection is up; requests made meanwhile wait behind them.
+ * connection as answers), SELECT, INFO, CONFIG GET, a trial of EVAL, the scripts, SUBSCRIBE, TIME.
+ * When all are answered, the connection is up; requests made meanwhile wait behind them.
  *
  * What can go wrong: a server that is too old, a wrong password, a replica: the connection ends,
  * with the reason. A server that may not be asked for its configuration is trusted with nothing
@@ -15,7 +15,16 @@
 #include "base/text.h"
 #include "engine/redis/raw.h"
 
-enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE, STEP_NODE };
+enum step {
+    STEP_HELLO,
+    STEP_SELECT,
+    STEP_INFO,
+    STEP_CONFIG,
+    STEP_EVAL,
+    STEP_TIME,
+    STEP_SUBSCRIBE,
+    STEP_NODE
+};
 
 #define TIME_NS_MAX (5 * HF__NS_PER_S)
 #define SECONDS_MAX (1ll << 33) /* since 1970; fences are microseconds, and end at 2^53 */
@@ -142,6 +151,7 @@ int hf__greet_send(struct hf__redis *conn, uint64_t now_ns)
     const char *select[] = { "SELECT", *database ? database : "0" };
     const char *info[] = { "INFO" };
     const char *config[] = { "CONFIG", "GET", "appendfsync" };
+    const char *eval[] = { "EVAL", "return 1", "0" }; /* who may not renew must not begin */
     int status = send_hello(conn);
 
     if (status == HF_OK)
@@ -150,6 +160,8 @@ int hf__greet_send(struct hf__redis *conn, uint64_t now_ns)
         status = send_words(conn, STEP_INFO, info, 1);
     if (status == HF_OK)
         status = send_words(conn, STEP_CONFIG, config, 3);
+    if (status == HF_OK)
+        status = send_words(conn, STEP_EVAL, eval, 3);
     for (uint32_t i = 0; status == HF_OK && conn->recipe->scripts[i]; i++) {
         assert(i < HF__REDIS_SCRIPTS_MAX);
         conn->scripts[i].text = conn->recipe->scripts[i];
@@ -307,7 +319,7 @@ static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
     static const char *const commands[] = {
         [STEP_HELLO] = "HELLO", [STEP_SELECT] = "SELECT",       [STEP_INFO] = "INFO",
         [STEP_TIME] = "TIME",   [STEP_SUBSCRIBE] = "SUBSCRIBE", [STEP_CONFIG] = "CONFIG GET",
-        [STEP_NODE] = "GET",
+        [STEP_NODE] = "GET",    [STEP_EVAL] = "EVAL",
     };
     bool greets = asked->kind == HF__ASKED_GREETING;
     bool unknown = hf__wire_begins(value, "ERR") && !hf__wire_begins(value, "ERR max number");
@@ -366,6 +378,10 @@ static int hear_step(struct hf__redis *conn, enum step step, const struct hf__va
     case STEP_CONFIG:
         hear_config(conn, value);
         return HF_OK;
+    case STEP_EVAL:
+        if (value->kind == HF__VALUE_NUMBER && value->number == 1)
+            return HF_OK;
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer EVAL");
     case STEP_TIME:
         return hear_time(conn, value);
     case STEP_SUBSCRIBE: /* confirmed by messages, never by an answer */

@@ -113,6 +113,9 @@ struct hf__redis_recipe {
     bool has_node;              /* its servers are marked: one of a quorum */
     bool raw_names;             /* prefix + name as it is, shared with other programs */
     const char *const *scripts; /* NULL ends */
+    /* Bits: those that are called often go by their names, and may be forgotten by the server: then
+     * they are loaded again, and whoever asked asks again. The others are sent whole each time. */
+    uint32_t by_name;
     uint32_t list_script;
     const char *const *endings; /* how the keys end by which a lock is found; NULL ends */
     bool releases_apart;        /* on a connection of their own */
@@ -259,7 +262,7 @@ void hf__redis_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
 void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *value,
                               struct hf__reply *out_reply);
 
-/* EVALSHA of this script on so many keys; the caller adds the keys and so many words more. */
+/* Calls this script on so many keys; the caller adds the keys and so many words more. */
 void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words);
 /* What all channels begin with. */
 void hf__words_channels(struct hf__redis *conn);
