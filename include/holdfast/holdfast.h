@@ -169,8 +169,8 @@ HF_API void hf_acquire_options_init(struct hf_acquire_options *options);
  * promises are then the answer of the first claim. The client is the caller's, to be ended by
  * hf_close().
  *
- * HF_OK, HF_EINVAL, HF_EURL, HF_EPROMISE, HF_EUNREACHABLE, HF_EDENIED, HF_EPROTOCOL,
- * HF_EINTEGRITY, HF_ELIMIT, HF_ENOMEM, HF_ESYSTEM. */
+ * HF_OK, HF_EINVAL, HF_EURL, HF_EUNSUPPORTED, HF_EPROMISE, HF_EUNREACHABLE, HF_EDENIED,
+ * HF_EPROTOCOL, HF_EINTEGRITY, HF_ELIMIT, HF_ENOMEM, HF_ESYSTEM. */
 HF_API int hf_open(const char *url, const struct hf_open_options *options,
                    hf_client **out_client) HF_NODISCARD;
 
@@ -216,7 +216,8 @@ HF_API const char *hf_grant_name(const hf_grant *grant); /* lives as long as the
 
 /* Valid for so long from now: sets, does not add, and so may shorten.
  *
- * HF_OK, HF_ELOST, HF_EUNKNOWN, HF_EUNREACHABLE, HF_EINVAL, HF_EUNSUPPORTED, HF_EFORKED. */
+ * HF_OK, HF_ELOST, HF_EUNKNOWN, HF_EUNREACHABLE, HF_EINVAL, HF_EUNSUPPORTED, HF_EFORKED,
+ * HF_EDENIED, HF_EPROTOCOL, HF_ELIMIT. */
 HF_API int hf_grant_extend(hf_grant *grant, int64_t lease_ms) HF_NODISCARD;
 
 /* Exclusive becomes shared in one step: no writer gets in between; the fence stays. Answers as
@@ -317,7 +318,7 @@ HF_API int hf_client_list(hf_client *client, const char *glob,
  * fences that differ only in their lowest 8 bits were handed on within one process.
  *
  * HF_OK, HF_ELOST, HF_EINVAL, HF_ENAME, HF_EUNSUPPORTED, HF_EUNREACHABLE, HF_EUNKNOWN, HF_EDENIED,
- * HF_EFORKED. */
+ * HF_EPROTOCOL, HF_ELIMIT, HF_EFORKED. */
 HF_API int hf_client_break(hf_client *client, const char *name, uint64_t fence) HF_NODISCARD;
 
 /* For a process forked from the client's: until it ends, the client counts as alive, so that its
