@@ -97,15 +97,63 @@ def a_server_whose_memory_is_full_has_reached_a_limit(world):
     with setting(world, 4) as (redis, *clients):
         for client, recipe in zip(clients, RECIPES):
             client.open(redis.url(recipe=recipe))
-        clients[0].acquire("before", lease_ms=2000)
         redis.call("CONFIG", "SET", "maxmemory", "1mb")
         for client in clients:
-            client.do("acquire 30000 -1 n", "ELIMIT", "the server's memory is full (maxmemory) (OOM")
+            client.acquire("n", "ELIMIT", "the server's memory is full (maxmemory) (OOM")
         check_run(world, BUSY, ["the server's memory is full"], redis.url())
-        check_equal([key for key in redis.keys() if "before" not in key], [], "what was left")
+        check_equal(redis.keys(), [], "what was left")
         redis.call("CONFIG", "SET", "maxmemory", "0")
-        for number, client in enumerate(clients[1:]):
-            client.acquire(f"n{number}")
+        for client in clients:
+            client.acquire("n")
+            client.release()
+
+
+@case
+def whoever_holds_when_memory_is_full_goes_on_and_leaves(world):
+    for recipe in ("fair", "set"):
+        with setting(world, 1) as (redis, client):
+            client.open(redis.url(recipe=recipe))
+            client.acquire("n", lease_ms=60000)
+            redis.call("CONFIG", "SET", "maxmemory", "1mb")
+            client.do("extend 60000")
+            client.release()
+            check_equal([key for key in redis.keys() if key in ("n", "hf:{n}")], [], "what is left")
+
+
+@case
+def whoever_holds_when_changes_are_refused_is_at_risk_until_they_are_taken_again(world):
+    with setting(world, 1) as (redis, client):
+        client.open(redis.url())
+        fence = client.acquire("n", lease_ms=30000).fence
+        redis.call("CONFIG", "SET", "min-replicas-to-write", "1")
+        client.do("extend 30000", "EUNREACHABLE", "the server has too few replicas")
+        client.event("at-risk")
+        check_equal(client.ask("valid"), "1", "valid in the meantime")
+        check_equal(client.do("list *").text, "1", "those who are listed")
+        client.do(f"break {fence} n", "EUNREACHABLE", "the server has too few replicas")
+        redis.call("CONFIG", "SET", "min-replicas-to-write", "0")
+        client.event("safe")
+        client.release()
+
+
+@case
+def what_a_user_may_no_longer_do_is_named_to_who_holds(world):
+    with setting(world, 1, acl=("app", "x", "~* &* +@all")) as (redis, client):
+        client.open(redis.url())
+        fence = client.acquire("n", lease_ms=2000).fence
+        redis.call("ACL", "SETUSER", "app", "-eval", "-scan")
+        client.do("extend 2000", "EDENIED", "the user lacks a right", "'eval' command")
+        client.do(f"break {fence} n", "EDENIED", "'eval' command")
+        client.do("list *", "EDENIED", "'scan' command")
+        client.event("at-risk")
+        client.event("lost")
+        client.release("ELOST")
+
+
+@case
+def a_server_of_a_cluster_is_not_supported(world):
+    with setting(world, 1, config={"cluster-enabled": "yes"}) as (redis, client):
+        client.open(redis.url(), "EUNSUPPORTED", "belongs to a Redis Cluster")
 
 
 def long_script(redis):
