@@ -40,7 +40,8 @@ static struct meaning mean(enum hf_status status)
     case HF_EPROMISE:
         return (struct meaning){ EXIT_CONFIG, "'holdfast engines' lists what each recipe can do" };
     case HF_EDENIED:
-        return (struct meaning){ EXIT_DENIED, "check who may do what at the store, and as whom" };
+        return (struct meaning){ EXIT_DENIED, "check user, password and rights; of a directory, "
+                                              "its owner and mode" };
     case HF_EPROTOCOL:
     case HF_EINTEGRITY:
         return (struct meaning){ EXIT_PROTOCOL, "" };

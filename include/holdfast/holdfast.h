@@ -169,8 +169,8 @@ HF_API void hf_acquire_options_init(struct hf_acquire_options *options);
  * promises are then the answer of the first claim. The client is the caller's, to be ended by
  * hf_close().
  *
- * HF_OK, HF_EINVAL, HF_EURL, HF_EPROMISE, HF_EUNREACHABLE, HF_EDENIED, HF_EPROTOCOL,
- * HF_EINTEGRITY, HF_ELIMIT, HF_ENOMEM, HF_ESYSTEM. */
+ * HF_OK, HF_EINVAL, HF_EURL, HF_EUNSUPPORTED, HF_EPROMISE, HF_EUNREACHABLE, HF_EDENIED,
+ * HF_EPROTOCOL, HF_EINTEGRITY, HF_ELIMIT, HF_ENOMEM, HF_ESYSTEM. */
 HF_API int hf_open(const char *url, const struct hf_open_options *options,
                    hf_client **out_client) HF_NODISCARD;
 

@@ -77,7 +77,7 @@ static int find_url(const char *text, struct hf__url *out_url)
         text = "file:"; /* the embedded engine in its default directory */
     if (hf__url_parse(text, out_url, error) < 0)
         return hf__report(NULL, HF_EURL, "%s", error);
-    if (password && !out_url->password[0] &&
+    if (password && !out_url->password[0] && !hf__url_option(out_url, "password_file") &&
         !hf__text_copy(out_url->password, sizeof(out_url->password), password))
         return hf__report(NULL, HF_EURL, "$HOLDFAST_PASSWORD is longer than %zu bytes",
                           sizeof(out_url->password) - 1);
@@ -128,27 +128,34 @@ static int connect_core(struct hf_client *client, const struct hf__url *url,
     return HF_OK;
 }
 
-/* Blocks until the store is there, or the time to connect is over. */
+/* Blocks until the store is there or says no for good, or the time to connect is over. */
 static int reach(struct hf_client *client, const struct hf_open_options *options)
 {
     struct hf__core *core = &client->core;
     uint64_t until_ns = hf__clock_now_ns() + (uint64_t)options->connect_ms * HF__NS_PER_MS;
+    const char *error = hf__driver_error(&core->driver);
     uint32_t missing;
+    int status;
 
     pthread_mutex_lock(&client->mutex);
     hf__loop_step(client);
-    while (hf__driver_state(&core->driver) != HF__CONN_UP && hf__clock_now_ns() < until_ns) {
+    while (hf__driver_state(&core->driver) != HF__CONN_UP &&
+           hf__driver_refusal(&core->driver) == HF_OK && hf__clock_now_ns() < until_ns) {
         hf__loop_linger(client, until_ns);
         hf__loop_step(client);
     }
     missing = options->require & ~hf__driver_promises(&core->driver);
+    status = hf__driver_refusal(&core->driver);
+    if (status == HF_OK)
+        status = core->driver.status < 0 ? core->driver.status : HF_EUNREACHABLE;
     hf__entry_unlock(client);
 
     if (hf__driver_state(&core->driver) != HF__CONN_UP)
-        return hf__report(NULL, core->driver.status < 0 ? core->driver.status : HF_EUNREACHABLE,
-                          "open: %s", hf__driver_error(&core->driver));
+        return hf__report(NULL, status, "open: %s%s", *error ? "" : core->driver.engine->name,
+                          *error ? error : ": no answer in time");
     if (missing) {
-        const char *why = hf__driver_withheld(&core->driver);
+        bool withheld = missing & core->recipe->promises;
+        const char *why = withheld ? hf__driver_withheld(&core->driver) : "";
 
         return hf__report(NULL, HF_EPROMISE, "open: %s %s does not promise%s%s%s%s%s%s%s here%s%s",
                           core->driver.engine->name, core->recipe->name,

@@ -55,12 +55,14 @@ HF_API const char *hf_grant_name(const hf_grant *grant)
 static int await(struct hf_client *client, hf_grant *grant, const char *verb)
 {
     struct hf__wake *bell = &grant->answer.wake;
+    const char *reason = hf__driver_error(&client->core.driver);
     int status;
 
     hf__loop_wait(client, &(struct hf__awaited){ &grant->answer, &bell, NULL });
     status = grant->answer.status;
-    if (status < 0)
-        hf__report(client, status, "%s: %s", verb, hf__error_text(status));
+    if (status < 0) /* a loss has its own reasons; for all else the store was asked */
+        hf__report(client, status, "%s: %s", verb,
+                   *reason && status != HF_ELOST ? reason : hf__error_text(status));
     return status;
 }
 

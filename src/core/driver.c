@@ -48,6 +48,7 @@ static int start(struct hf__driver *driver, size_t lane, size_t store, uint64_t 
     link->conn->state = HF__CONN_DOWN;
     link->reopen_at_ns = hf__retry_after(now_ns, link->tries++, REOPEN_FIRST_NS, REOPEN_MOST_NS,
                                          driver->random_state);
+    link->failure = status;
     driver->status = status;
     return hf__error_set(driver->error, status, "%s: %s", driver->engine->name, link->conn->error);
 }
@@ -262,6 +263,7 @@ static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64
     }
     if (got < 0) {
         assert(link->conn->state == HF__CONN_DOWN);
+        link->failure = got;
         driver->status = got;
         hf__error_set(driver->error, got, "%s: %s", driver->engine->name, link->conn->error);
         link->reopen_at_ns = hf__retry_after(now_ns, link->tries++, REOPEN_FIRST_NS, REOPEN_MOST_NS,
@@ -272,6 +274,7 @@ static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64
         if (link->tries > 0 && link->was_up)
             driver->reconnected++;
         link->tries = 0;
+        link->failure = HF_OK;
         link->was_up = true;
         driver->status = HF_OK;
     }
@@ -440,6 +443,28 @@ enum hf__conn_state hf__driver_state(const struct hf__driver *driver)
     if (up >= hf__quorum_majority((uint32_t)driver->stores))
         return HF__CONN_UP;
     return down == driver->stores ? HF__CONN_DOWN : HF__CONN_CONNECTING;
+}
+
+int hf__driver_refusal(const struct hf__driver *driver)
+{
+    uint32_t refused = 0;
+    int status = HF_OK;
+
+    for (size_t i = 0; i < driver->stores; i++) {
+        bool for_good = false;
+
+        for (size_t lane = 0; lane < driver->lanes; lane++) {
+            int failure = driver->links[lane][i].failure;
+
+            if (failure == HF_OK || failure == HF_EUNREACHABLE)
+                continue;
+            for_good = true;
+            status = failure;
+        }
+        refused += for_good;
+    }
+    return refused + hf__quorum_majority((uint32_t)driver->stores) > driver->stores ? status
+                                                                                    : HF_OK;
 }
 
 /* What all stores that are up promise. */

@@ -18,6 +18,7 @@ struct hf__link {
     struct hf__conn *conn;
     uint64_t reopen_at_ns; /* HF__NEVER while it is open */
     uint32_t tries;
+    int failure; /* why it is down, or was the last time; HF_OK once it is up */
     bool was_up;
     /* What it told in this round of the muster. */
     bool surveyed;
@@ -104,6 +105,9 @@ void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf
 /* HF__CONN_UP when any request can be answered (by a majority of a quorum, on each lane); DOWN:
  * none is connecting. */
 enum hf__conn_state hf__driver_state(const struct hf__driver *driver);
+/* < 0: so many stores said no for good (a wrong password, no such database) that trying again would
+ * not help. */
+int hf__driver_refusal(const struct hf__driver *driver);
 uint32_t hf__driver_promises(const struct hf__driver *driver);
 /* Why these are not all of the recipe's; "": they are, or it never has more. */
 const char *hf__driver_withheld(const struct hf__driver *driver);

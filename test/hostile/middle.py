@@ -10,7 +10,7 @@ import socket
 import threading
 
 SCRIPTS = {"fair": ["claim", "refresh", "renew", "release", "lower", "break", "list"]}
-GREETING = ["connect", "hello", "select", "info", "config", "load", "subscribe", "time"]
+GREETING = ["connect", "hello", "select", "info", "config", "eval", "load", "subscribe", "time"]
 
 
 class Closed(Exception):
@@ -58,7 +58,7 @@ class Link:
         self.server = socket.create_connection(("127.0.0.1", middle.port_behind))
         self.steps = collections.deque()  # asked and not answered
         self.loaded = 0
-        self.names = {}  # sha: script
+        self.names = {}  # sha or text: script
         self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self):
@@ -97,10 +97,14 @@ class Link:
     def step_of(self, words):
         command = words[0].decode().lower()
         if command == "script":
+            names = SCRIPTS[self.middle.recipe]
+            self.names[words[2]] = names[self.loaded % len(names)]
             self.loaded += 1
             return "load"
         if command == "evalsha":
             return self.names.get(words[1], "evalsha")
+        if command == "eval":
+            return self.names.get(words[1], "eval")
         return command
 
     def hear_server(self):

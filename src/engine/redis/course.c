@@ -143,7 +143,8 @@ int hf__course_fail(struct hf__redis *conn, struct hf__course *course,
         hf__words_error(conn, value, out_reply);
     else
         hf__redis_protocol_error(conn, value, out_reply);
-    out_reply->kind = HF__REPLY_UNKNOWN;
+    if (out_reply->kind != HF__REPLY_GONE)
+        out_reply->kind = HF__REPLY_UNKNOWN;
     hf__course_end(conn, course);
     return 1;
 }

@@ -151,6 +151,7 @@ static void let_go(struct hf__redis *conn)
     conn->gathered = NULL;
     hf__env_free(conn->base.env, conn->sightings);
     conn->sightings = NULL;
+    explicit_bzero(conn->password, sizeof(conn->password));
     conn->recipe = NULL;
 }
 
@@ -166,6 +167,11 @@ static void redis_close(struct hf__conn *base)
         let_go(conn);
 }
 
+static bool wants_tls(const struct hf__url *url)
+{
+    return strcmp(url->scheme, "rediss") == 0 || strcmp(url->scheme, "redlocks") == 0;
+}
+
 static int open_one(struct hf__redis *conn, const struct hf__conn_options *options)
 {
     struct hf__conn *base = &conn->base;
@@ -175,8 +181,7 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
         .url = options->url,
         .server = options->server,
         .port = PORT,
-        .tls = strcmp(options->url->scheme, "rediss") == 0 ||
-               strcmp(options->url->scheme, "redlocks") == 0,
+        .tls = wants_tls(options->url),
         .now_ns = options->now_ns,
         .deadline_ns = options->now_ns + CONNECT_NS,
     };
@@ -205,6 +210,8 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
     status = check_options(conn, options->url);
     if (status == HF_OK)
         status = read_options(conn, options);
+    if (status == HF_OK)
+        status = hf__greet_password(conn);
     if (status < 0)
         return status;
     base->state = HF__CONN_CONNECTING;
@@ -290,14 +297,16 @@ static int gather(struct hf__redis *conn, const struct hf__request *request)
 /* A server that may have forgotten its locks gives none out until they must have ended. */
 static int check_quarantine(struct hf__redis *conn, const struct hf__request *request)
 {
-    if (conn->restart_wait_ns == 0 || request->ticket.kind != HF__REQUEST_CLAIM)
+    bool claims = request->ticket.kind == HF__REQUEST_CLAIM;
+
+    if (conn->restart_wait_ns == 0 || !(claims || request->ticket.kind == HF__REQUEST_RENEW))
         return HF_OK;
     if (request->lease_ns > conn->restart_wait_ns)
         return hf__error_set(conn->base.error, HF_EINVAL,
                              "a lease of %llu ms is longer than restart_wait (%llu ms)",
                              (unsigned long long)(request->lease_ns / HF__NS_PER_MS),
                              (unsigned long long)(conn->restart_wait_ns / HF__NS_PER_MS));
-    if (conn->greeted && request->ticket.sent_ns < conn->open_from_ns)
+    if (claims && conn->greeted && request->ticket.sent_ns < conn->open_from_ns)
         return hf__error_set(
             conn->base.error, HF_EUNREACHABLE,
             "the server was restarted: nothing is granted for another %lld ms",
@@ -364,7 +373,15 @@ static void end(struct hf__redis *conn, int status)
 
 static void end_with_stream(struct hf__redis *conn)
 {
-    end(conn, hf__stream_error(conn->stream, conn->base.error));
+    int status = hf__stream_error(conn->stream, conn->base.error);
+
+    /* Redis hangs up without a word on whoever does not speak TLS where it does. */
+    if (conn->stream_state == HF__STREAM_UP && !conn->has_heard && !wants_tls(conn->url) &&
+        status == HF_EUNREACHABLE)
+        hf__error_set(conn->base.error, status,
+                      "%s before it said a word; perhaps it wants TLS (%ss://)", conn->base.error,
+                      conn->url->scheme);
+    end(conn, status);
 }
 
 static bool awaits_answer(const struct hf__redis *conn)
@@ -400,6 +417,8 @@ static void send_bytes(struct hf__redis *conn)
 
         if (sent < 0)
             end_with_stream(conn);
+        if (sent == 0)
+            conn->may_read = true; /* a server that hung up may have said why */
         if (sent <= 0)
             return;
         conn->sent_bytes += (uint64_t)sent;
@@ -430,6 +449,7 @@ static int receive_bytes(struct hf__redis *conn)
     hf__buffer_commit(&conn->in.buffer, (size_t)got);
     if (conn->reads++ % READS_PER_LOOK == 0)
         conn->base.peer_cpu = hf__stream_peer_cpu(conn->stream);
+    conn->has_heard = true;
     /* Less than there was room for: that was all. */
     conn->may_read = (size_t)got == READ_BYTES;
     return 1;
@@ -559,10 +579,16 @@ static int hear(struct hf__redis *conn, const struct hf__value *value, uint64_t 
                 struct hf__reply *out_reply)
 {
     struct hf__asked *asked = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
+    struct hf__reply refusal = { .kind = HF__REPLY_FAILED };
     int status;
 
     if (value->kind == HF__VALUE_PUSH)
         return hear_push(conn, value, out_reply);
+    if (value->kind == HF__VALUE_ERROR && conn->sent_bytes == 0) { /* we are not even let in */
+        hf__words_error(conn, value, &refusal);
+        end(conn, refusal.status);
+        return 0;
+    }
     if (hf__list_empty(&conn->asked) || asked->from >= conn->sent_bytes) {
         end(conn,
             hf__error_set(conn->base.error, HF_EPROTOCOL, "the server answered what nobody asked"));

@@ -262,6 +262,7 @@ const struct hf__redis_recipe hf__redis_fair = {
     },
     .default_prefix = "hf:",
     .scripts = scripts,
+    .by_name = 1u << CLAIM | 1u << RELEASE,
     .list_script = LIST,
     .endings = endings,
     .ask = ask,

@@ -242,6 +242,7 @@ const struct hf__redis_recipe hf__redis_getset = {
     .default_prefix = "",
     .raw_names = true,
     .scripts = scripts,
+    .by_name = 1u << HF__RAW_CLAIM | 1u << HF__RAW_RELEASE | 1u << LOOK | 1u << RESTORE,
     .list_script = HF__RAW_LIST,
     .endings = hf__raw_endings,
     .start = start,

@@ -1,8 +1,8 @@
 /* greet.c: who are we, who is the server, and what does it promise?
  *
  * One burst of commands opens a connection: HELLO (protocol 3, so that messages come on the same
- * connection as answers), SELECT, INFO, CONFIG GET, TIME, the scripts, SUBSCRIBE. When all are
- * answered, the connection is up; requests made meanwhile wait behind them.
+ * connection as answers), SELECT, INFO, CONFIG GET, a trial of EVAL, the scripts, SUBSCRIBE, TIME.
+ * When all are answered, the connection is up; requests made meanwhile wait behind them.
  *
  * What can go wrong: a server that is too old, a wrong password, a replica: the connection ends,
  * with the reason. A server that may not be asked for its configuration is trusted with nothing
@@ -15,7 +15,16 @@
 #include "base/text.h"
 #include "engine/redis/raw.h"
 
-enum step { STEP_HELLO, STEP_SELECT, STEP_INFO, STEP_CONFIG, STEP_TIME, STEP_SUBSCRIBE, STEP_NODE };
+enum step {
+    STEP_HELLO,
+    STEP_SELECT,
+    STEP_INFO,
+    STEP_CONFIG,
+    STEP_EVAL,
+    STEP_TIME,
+    STEP_SUBSCRIBE,
+    STEP_NODE
+};
 
 #define TIME_NS_MAX (5 * HF__NS_PER_S)
 #define SECONDS_MAX (1ll << 33) /* since 1970; fences are microseconds, and end at 2^53 */
@@ -46,15 +55,27 @@ static int send_words(struct hf__redis *conn, enum step step, const char *const 
     return hf__asked_end(conn, asked, conn->greet_by_ns);
 }
 
+/* Read anew for every connection, so that a password may be changed under a client that lives. */
+int hf__greet_password(struct hf__redis *conn)
+{
+    const char *path = hf__url_option(conn->url, "password_file");
+
+    if (path && *conn->url->password)
+        return hf__error_set(conn->base.error, HF_EURL,
+                             "a password and password_file: which one is it?");
+    if (path)
+        return hf__secret_read(path, conn->password, sizeof(conn->password), conn->base.error);
+    hf__text_copy(conn->password, sizeof(conn->password), conn->url->password);
+    return HF_OK;
+}
+
 static int send_hello(struct hf__redis *conn)
 {
     const char *user = *conn->url->user ? conn->url->user : "default";
     const char *plain[] = { "HELLO", "3", "SETNAME", "holdfast" };
-    const char *known[] = {
-        "HELLO", "3", "AUTH", user, conn->url->password, "SETNAME", "holdfast"
-    };
+    const char *known[] = { "HELLO", "3", "AUTH", user, conn->password, "SETNAME", "holdfast" };
 
-    if (!*conn->url->password && !*conn->url->user)
+    if (!*conn->password && !*conn->url->user)
         return send_words(conn, STEP_HELLO, plain, 4);
     return send_words(conn, STEP_HELLO, known, 7);
 }
@@ -131,6 +152,7 @@ int hf__greet_send(struct hf__redis *conn, uint64_t now_ns)
     const char *select[] = { "SELECT", *database ? database : "0" };
     const char *info[] = { "INFO" };
     const char *config[] = { "CONFIG", "GET", "appendfsync" };
+    const char *eval[] = { "EVAL", "return 1", "0" }; /* who may not renew must not begin */
     int status = send_hello(conn);
 
     if (status == HF_OK)
@@ -139,6 +161,8 @@ int hf__greet_send(struct hf__redis *conn, uint64_t now_ns)
         status = send_words(conn, STEP_INFO, info, 1);
     if (status == HF_OK)
         status = send_words(conn, STEP_CONFIG, config, 3);
+    if (status == HF_OK)
+        status = send_words(conn, STEP_EVAL, eval, 3);
     for (uint32_t i = 0; status == HF_OK && conn->recipe->scripts[i]; i++) {
         assert(i < HF__REDIS_SCRIPTS_MAX);
         conn->scripts[i].text = conn->recipe->scripts[i];
@@ -218,6 +242,7 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
 
 static void hear_config(struct hf__redis *conn, const struct hf__value *value)
 {
+    conn->server.tells_config = true;
     conn->server.append_always = value->count >= 2 && hf__wire_is(hf__wire_at(value, 1), "always");
 }
 
@@ -265,6 +290,9 @@ static void judge(struct hf__redis *conn)
     } else if (!server->append_only) {
         conn->base.promises &= ~FORGETFUL;
         hf__text_copy(reason, room, "the server keeps no log (appendonly no)");
+    } else if (!server->tells_config) {
+        conn->base.promises &= ~FORGETFUL;
+        hf__text_copy(reason, room, "the server does not tell how it keeps its log (CONFIG GET)");
     } else if (!server->append_always) {
         conn->base.promises &= ~FORGETFUL;
         hf__text_copy(reason, room, "the server's log may lack the last second (appendfsync)");
@@ -289,18 +317,26 @@ static void arrive(struct hf__redis *conn)
 static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
                   const struct hf__value *value)
 {
-    struct hf__reply reply;
+    static const char *const commands[] = {
+        [STEP_HELLO] = "HELLO", [STEP_SELECT] = "SELECT",       [STEP_INFO] = "INFO",
+        [STEP_TIME] = "TIME",   [STEP_SUBSCRIBE] = "SUBSCRIBE", [STEP_CONFIG] = "CONFIG GET",
+        [STEP_NODE] = "GET",    [STEP_EVAL] = "EVAL",
+    };
+    bool greets = asked->kind == HF__ASKED_GREETING;
+    bool unknown = hf__wire_begins(value, "ERR") && !hf__wire_begins(value, "ERR max number");
+    struct hf__reply reply = { .kind = HF__REPLY_FAILED };
 
-    if (asked->step == STEP_CONFIG)
+    if (greets && asked->step == STEP_CONFIG && (unknown || hf__wire_begins(value, "NOPERM")))
         return HF_OK;
-    if (asked->step == STEP_HELLO && hf__wire_begins(value, "ERR"))
+    if (greets && asked->step == STEP_HELLO && unknown)
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server is older than Redis 6, or no Redis at all");
-    if (asked->step == STEP_SELECT)
-        return hf__error_set(conn->base.error, HF_EURL, "there is no database '%s'",
-                             conn->url->path);
+    if (greets && asked->step == STEP_SELECT && unknown)
+        return hf__error_set(conn->base.error, HF_EURL, "the server has no database '%s'",
+                             *conn->url->path ? conn->url->path + 1 : "0");
     hf__words_error(conn, value, &reply);
-    return reply.status;
+    return hf__error_set(conn->base.error, reply.status, "%s: %s",
+                         greets ? commands[asked->step] : "SCRIPT LOAD", conn->base.error);
 }
 
 static int hear_hello(struct hf__redis *conn, const struct hf__value *value)
@@ -343,6 +379,10 @@ static int hear_step(struct hf__redis *conn, enum step step, const struct hf__va
     case STEP_CONFIG:
         hear_config(conn, value);
         return HF_OK;
+    case STEP_EVAL:
+        if (value->kind == HF__VALUE_NUMBER && value->number == 1)
+            return HF_OK;
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer EVAL");
     case STEP_TIME:
         return hear_time(conn, value);
     case STEP_SUBSCRIBE: /* confirmed by messages, never by an answer */

@@ -246,6 +246,7 @@ const struct hf__redis_recipe hf__redis_quorum = {
     .default_prefix = "hf:",
     .has_node = true,
     .scripts = scripts,
+    .by_name = 1u << CLAIM | 1u << RELEASE,
     .list_script = LIST,
     .endings = endings,
     .ask = ask,

@@ -33,7 +33,7 @@ size_t hf__raw_key_of_side(const char *side, size_t side_bytes,
 /* By which a claim is woken: the end of a channel's name; "": it does not wait. */
 const char *hf__raw_ear(const struct hf__redis *conn, const struct hf__request *request);
 
-/* EVALSHA of one of the recipe's scripts, for this key and that of our own; the caller adds `words`
+/* Calls one of the recipe's scripts, for this key and that of our own; the caller adds `words`
  * more. */
 void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, size_t key_bytes,
                    size_t words);

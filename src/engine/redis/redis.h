@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "base/name.h"
+#include "base/secret.h"
 #include "base/stream.h"
 #include "engine/engine.h"
 #include "engine/redis/wire.h"
@@ -100,6 +101,7 @@ struct hf__redis_server {
     bool replica;
     bool append_only;
     bool append_always;
+    bool tells_config; /* we may ask it for its configuration */
     bool evicts;
     uint64_t time_asked_ns;
     int64_t clock_offset_us; /* its wall clock - our clock, at most a round trip too great */
@@ -111,6 +113,9 @@ struct hf__redis_recipe {
     bool has_node;              /* its servers are marked: one of a quorum */
     bool raw_names;             /* prefix + name as it is, shared with other programs */
     const char *const *scripts; /* NULL ends */
+    /* Bits: those that are called often go by their names, and may be forgotten by the server: then
+     * they are loaded again, and whoever asked asks again. The others are sent whole each time. */
+    uint32_t by_name;
     uint32_t list_script;
     const char *const *endings; /* how the keys end by which a lock is found; NULL ends */
     bool releases_apart;        /* on a connection of their own */
@@ -143,6 +148,7 @@ struct hf__redis {
     struct hf__outgoing out;
     struct hf__incoming in;
     uint64_t sent_bytes; /* that this connection ever sent */
+    bool has_heard;      /* anything at all, from this server on this connection */
     bool may_read;       /* somebody waited since the last read came back empty */
     uint32_t reads_left; /* until somebody waits again */
     uint32_t reads;      /* since the peer's CPU was asked for */
@@ -180,7 +186,8 @@ struct hf__redis {
     struct hf__scan listing;
 
     char prefix[HF__REDIS_PREFIX_BYTES];
-    char client[17]; /* its number in hex: channels and records carry it */
+    char password[HF__SECRET_BYTES_MAX + 1]; /* of the URL or its file, as of this connection */
+    char client[17];                         /* its number in hex: channels and records carry it */
     char host[HF__HOST_BYTES];
     char purpose[HF__PURPOSE_BYTES];
     long pid;
@@ -215,6 +222,8 @@ void hf__lookout_done(struct hf__redis *conn);
 
 /* --- greet.c: who are we, who is the server, what does it promise? --- */
 
+/* The password that this connection will use. HF_EURL: from the URL it cannot be known. */
+int hf__greet_password(struct hf__redis *conn);
 int hf__greet_send(struct hf__redis *conn, uint64_t now_ns);
 /* 0, or < 0 with conn->base.error: this server will not do. */
 int hf__greet_hear(struct hf__redis *conn, const struct hf__asked *asked,
@@ -254,7 +263,7 @@ void hf__redis_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
 void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *value,
                               struct hf__reply *out_reply);
 
-/* EVALSHA of this script on so many keys; the caller adds the keys and so many words more. */
+/* Calls this script on so many keys; the caller adds the keys and so many words more. */
 void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words);
 /* What all channels begin with. */
 void hf__words_channels(struct hf__redis *conn);

@@ -75,10 +75,7 @@ static int send_page(struct hf__redis *conn)
     if (!asked)
         return HF_ENOMEM;
     asked->tickets[0] = listing->ticket;
-    hf__wire_out_begin(&conn->out, 6 + 2 * count);
-    hf__wire_out_text(&conn->out, "EVALSHA");
-    hf__wire_out_word(&conn->out, conn->scripts[conn->recipe->list_script].sha, HF__SHA1_HEX_BYTES);
-    hf__wire_out_number(&conn->out, count);
+    hf__words_begin(conn, conn->recipe->list_script, count, 3 + count);
     for (size_t i = 0; i < count; i++)
         hf__wire_out_text(&conn->out, listing->found[listing->found_at + i].key);
     hf__wire_out_text(&conn->out, channels);

@@ -87,6 +87,7 @@ const struct hf__redis_recipe hf__redis_set = {
     .default_prefix = "",
     .raw_names = true,
     .scripts = scripts,
+    .by_name = 1u << HF__RAW_CLAIM | 1u << HF__RAW_RELEASE,
     .list_script = HF__RAW_LIST,
     .endings = hf__raw_endings,
     .ask = ask,

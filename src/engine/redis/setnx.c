@@ -359,6 +359,7 @@ const struct hf__redis_recipe hf__redis_setnx = {
     .default_prefix = "",
     .raw_names = true,
     .scripts = scripts,
+    .by_name = 1u << HF__RAW_CLAIM | 1u << HF__RAW_RELEASE | 1u << LOOK | 1u << REPAIR,
     .list_script = HF__RAW_LIST,
     .endings = hf__raw_endings,
     .releases_apart = true,

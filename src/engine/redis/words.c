@@ -118,9 +118,14 @@ const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct h
 
 void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words)
 {
+    bool by_name = conn->recipe->by_name & (1u << script);
+
     hf__wire_out_begin(&conn->out, 3 + keys + words);
-    hf__wire_out_text(&conn->out, "EVALSHA");
-    hf__wire_out_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
+    hf__wire_out_text(&conn->out, by_name ? "EVALSHA" : "EVAL");
+    if (by_name)
+        hf__wire_out_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
+    else
+        hf__wire_out_text(&conn->out, conn->scripts[script].text);
     hf__wire_out_number(&conn->out, keys);
 }
 
@@ -158,6 +163,8 @@ static const struct {
     { "NOPERM", HF_EDENIED, "the user lacks a right" },
     { "NOAUTH", HF_EDENIED, "the server wants a password" },
     { "WRONGPASS", HF_EDENIED, "the user or the password is wrong" },
+    { "DENIED", HF_EDENIED, "the server is in protected mode: it lets in its own machine alone" },
+    { "ERR max number of clients", HF_EUNREACHABLE, "the server has too many clients" },
     { "WRONGTYPE", HF_EPROTOCOL, "a key of this lock belongs to another program" },
     { "CROSSSLOT", HF_EUNSUPPORTED, "the server is a cluster, which is not supported" },
     { "MOVED", HF_EUNSUPPORTED, "the server is a cluster, which is not supported" },
@@ -165,21 +172,50 @@ static const struct {
     { "NOREPLICAS", HF_EUNREACHABLE, "the server has too few replicas, and refuses changes" },
 };
 
-/* A script that fails halfway says "ERR ... script: ..., on @user_script:1"; what it called has its
- * own word in front all the same. */
+static bool holds(const struct hf__value *error, const char *text)
+{
+    return memmem(error->text, error->bytes, text, strlen(text)) != NULL;
+}
+
+/* A script that fails halfway says "... script: ..., on @user_script:1", and what it did before
+ * that stays done; what it called has its own word in front all the same. A server that takes no
+ * changes at all refuses the first one: then there is nothing before it. */
+static enum hf__reply_kind kind_of(const struct hf__value *error, const struct hf__ticket *ticket)
+{
+    static const char *const refusals[] = { "READONLY", "MISCONF", "OOM", "NOREPLICAS" };
+
+    /* Where something else lies than a lock, ours is not. */
+    if (hf__wire_begins(error, "WRONGTYPE") && ticket->kind == HF__REQUEST_RELEASE)
+        return HF__REPLY_GONE;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+        if (hf__wire_begins(error, refusals[i]))
+            return HF__REPLY_FAILED;
+    }
+    return holds(error, "user_script") ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED;
+}
+
 void hf__words_error(struct hf__redis *conn, const struct hf__value *error,
                      struct hf__reply *out_reply)
 {
     char said[HF__ERROR_BYTES / 2];
 
-    hf__text_escape(error->text, error->bytes < sizeof(said) / 4 ? error->bytes : sizeof(said) / 4,
-                    said, sizeof(said));
-    out_reply->kind = HF__REPLY_FAILED;
+    hf__text_escape(error->text, error->bytes < sizeof(said) ? error->bytes : sizeof(said), said,
+                    sizeof(said));
+    out_reply->kind = kind_of(error, &out_reply->ticket);
     for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
         if (!hf__wire_begins(error, errors[i].word))
             continue;
         out_reply->status = errors[i].status;
         hf__error_set(conn->base.error, errors[i].status, "%s (%s)", errors[i].text, said);
+        return;
+    }
+    /* Redis up to 7.0, and after it: neither begins with NOPERM. */
+    if (holds(error, "The user executing the script") || holds(error, "ACL failure in script")) {
+        out_reply->status = HF_EDENIED;
+        hf__error_set(conn->base.error, HF_EDENIED,
+                      "the user lacks a right that our scripts need; ACL LOG on the server tells "
+                      "which (%s)",
+                      said);
         return;
     }
     out_reply->status = HF_EPROTOCOL;

@@ -45,12 +45,13 @@ end
 for i, key in ipairs(KEYS) do
     local token, lease, shorten = ARGV[3 * i], ARGV[1 + 3 * i], ARGV[2 + 3 * i]
     choose(key)
-    local held = redis.call('GET', base)
-    local answer = held and renew_holder(held, token, lease, shorten)
+    local held = redis.pcall('GET', base)
+    local foreign = type(held) == 'table' -- an error: what lies there is no lock, and ours is lost
+    local answer = held and not foreign and renew_holder(held, token, lease, shorten)
     if not held then
         drop_readers()
         answer = redis.call('ZSCORE', READERS, token) and renew_reader(token, lease, shorten)
     end
-    answers[i] = answer or { 'gone', 'expired' }
+    answers[i] = answer or { 'gone', not foreign and 'expired' or nil }
 end
 return answers

@@ -6,8 +6,8 @@ local answers = {}
 for i = 1, #KEYS / 2 do
     local token, lease, shorten, value = unpack(ARGV, 4 * i - 3, 4 * i)
     KEY, SIDE = KEYS[2 * i - 1], KEYS[2 * i]
-    local held, record = redis.call('GET', KEY), read()
-    if held and record.mark == held .. ':' .. token then
+    local held, record = redis.pcall('GET', KEY), read()
+    if type(held) == 'string' and record.mark == held .. ':' .. token then
         if shorten == '1' or tonumber(held) < tonumber(value) then
             redis.call('SET', KEY, value, 'PX', text(lease + 60000))
             record.mark, record.lease = value .. ':' .. token, lease

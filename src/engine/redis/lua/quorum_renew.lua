@@ -4,9 +4,9 @@ local answers = {}
 
 for i, key in ipairs(KEYS) do
     local token, lease, shorten = ARGV[3 * i], ARGV[1 + 3 * i], ARGV[2 + 3 * i]
-    local held = redis.call('GET', key .. ':l')
+    local held = redis.pcall('GET', key .. ':l')
     local owner, t, before, grace, since, who
-    if held then
+    if type(held) == 'string' then
         owner, t, before, grace, since, who = read(held)
     end
     if owner == token then

@@ -5,7 +5,7 @@ local answers = {}
 for i = 1, #KEYS / 2 do
     local token, lease, shorten = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
     KEY, SIDE = KEYS[2 * i - 1], KEYS[2 * i]
-    local held = redis.call('GET', KEY)
+    local held = redis.pcall('GET', KEY) -- an error is no token: another's value lies there
     if held == token then
         local record, left = read(), redis.call('PTTL', KEY)
         local noted = record.mark == token

@@ -1,0 +1,200 @@
+/* client.c: what does each call of the library answer on this server?
+ *
+ * Reads orders, one on a line, and prints a line for each: the status as a number and the text of a
+ * failure, or what was asked for.
+ *
+ *     open CONNECT_MS REQUIRE URL    promises    close
+ *     acquire LEASE_MS WAIT_MS NAME    valid    extend MS    release
+ *     start LEASE_MS WAIT_MS NAME    wait MS    position
+ *     event    list GLOB    break FENCE NAME
+ *
+ * `event` waits for one. */
+#include <assert.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <holdfast/holdfast.h>
+
+#define LINE_BYTES 4096
+#define EVENT_MS   60000
+
+struct world {
+    hf_client *client;
+    hf_claim *claim;
+    hf_grant *grant;
+    int64_t first; /* the numbers of the order */
+    int64_t second;
+    const char *text; /* what follows them */
+};
+
+static void answer(const struct world *world, int status)
+{
+    const char *text = status < 0 ? hf_client_error(world->client) : "";
+
+    if (status == HF_OK && world->grant)
+        printf("%d %" PRIu64 "\n", status, hf_grant_fence(world->grant));
+    else
+        printf("%d %s\n", status, text);
+}
+
+static void do_open(struct world *world)
+{
+    struct hf_open_options options = HF_OPEN_OPTIONS_INIT;
+
+    options.connect_ms = world->first;
+    options.require = (uint32_t)world->second;
+    answer(world, hf_open(world->text, &options, &world->client));
+}
+
+static struct hf_acquire_options terms(const struct world *world)
+{
+    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
+
+    options.lease_ms = world->first;
+    options.wait_ms = world->second;
+    return options;
+}
+
+static void do_acquire(struct world *world)
+{
+    struct hf_acquire_options options = terms(world);
+
+    answer(world, hf_acquire(world->client, world->text, &options, &world->grant));
+}
+
+static void do_start(struct world *world)
+{
+    struct hf_acquire_options options = terms(world);
+
+    answer(world, hf_claim_start(world->client, world->text, &options, &world->claim));
+}
+
+static void do_wait(struct world *world)
+{
+    answer(world, hf_claim_wait(world->claim, world->first, &world->grant));
+}
+
+static void do_position(struct world *world)
+{
+    printf("%d\n", hf_claim_position(world->claim));
+}
+
+static void do_valid(struct world *world)
+{
+    printf("%d\n", hf_grant_valid(world->grant));
+}
+
+static void do_extend(struct world *world)
+{
+    answer(world, hf_grant_extend(world->grant, world->first));
+}
+
+static void do_release(struct world *world)
+{
+    int status = hf_release(world->grant);
+
+    world->grant = NULL;
+    answer(world, status);
+}
+
+static void do_event(struct world *world)
+{
+    static const char *const kinds[] = { [HF_EVENT_GRANTED] = "granted",
+                                         [HF_EVENT_AT_RISK] = "at-risk",
+                                         [HF_EVENT_SAFE] = "safe",
+                                         [HF_EVENT_LOST] = "lost",
+                                         [HF_EVENT_RELEASED] = "released" };
+    struct pollfd waits = { .fd = hf_client_event_fd(world->client), .events = POLLIN };
+    struct hf_event event = { .struct_size = sizeof(event) };
+
+    (void)poll(&waits, 1, EVENT_MS);
+    if (hf_client_next_event(world->client, &event) == 1)
+        printf("%s %s\n", kinds[event.kind], event.cause ? event.cause : "");
+    else
+        printf("none\n");
+}
+
+static int count_one(const struct hf_holding *holding, void *context)
+{
+    *(int *)context += holding->name != NULL;
+    return 0;
+}
+
+static void do_list(struct world *world)
+{
+    int count = 0;
+    int status = hf_client_list(world->client, world->text, count_one, &count);
+
+    if (status == HF_OK)
+        printf("%d %d\n", status, count);
+    else
+        answer(world, status);
+}
+
+static void do_break(struct world *world)
+{
+    answer(world, hf_client_break(world->client, world->text, (uint64_t)world->first));
+}
+
+static void do_promises(struct world *world)
+{
+    printf("%" PRIu32 "\n", hf_client_promises(world->client));
+}
+
+static void do_close(struct world *world)
+{
+    hf_claim_free(world->claim);
+    world->claim = NULL;
+    hf_close(world->client);
+    world->client = NULL;
+    printf("%d\n", HF_OK);
+}
+
+static const struct {
+    const char *word;
+    int numbers; /* how many follow it */
+    void (*act)(struct world *world);
+} orders[] = {
+    { "open", 2, do_open },         { "acquire", 2, do_acquire },   { "start", 2, do_start },
+    { "wait", 1, do_wait },         { "position", 0, do_position }, { "valid", 0, do_valid },
+    { "extend", 1, do_extend },     { "release", 0, do_release },   { "event", 0, do_event },
+    { "list", 0, do_list },         { "break", 1, do_break },       { "close", 0, do_close },
+    { "promises", 0, do_promises },
+};
+
+static void obey(struct world *world, char *line)
+{
+    char *next = line + strcspn(line, " \n");
+
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+        if (strlen(orders[i].word) != (size_t)(next - line) ||
+            memcmp(orders[i].word, line, (size_t)(next - line)) != 0)
+            continue;
+        if (orders[i].numbers > 0)
+            world->first = strtoll(next, &next, 10);
+        if (orders[i].numbers > 1)
+            world->second = strtoll(next, &next, 10);
+        next += strspn(next, " ");
+        next[strcspn(next, "\n")] = '\0';
+        world->text = next;
+        orders[i].act(world);
+        return;
+    }
+    assert(!"an order");
+}
+
+int main(void)
+{
+    struct world world = { .first = 0 };
+    char line[LINE_BYTES];
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (fgets(line, sizeof(line), stdin))
+        obey(&world, line);
+    if (world.client)
+        hf_close(world.client);
+    return 0;
+}
