@@ -130,9 +130,7 @@ void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
 
 /* --- callers --- */
 
-/* `yields`: the store has our CPU, and will have answered when we get it back. */
-static void lead(struct hf_client *client, struct hf__answer *answer, bool yields,
-                 uint64_t deadline_ns)
+static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns)
 {
     struct hf__pollset set;
 
@@ -145,10 +143,7 @@ static void lead(struct hf_client *client, struct hf__answer *answer, bool yield
     client->leader_answer = answer;
     client->leader_until_ns = set.deadline_ns;
     hf__entry_unlock(client);
-    if (yields)
-        sched_yield();
-    else
-        sleep_on(&set);
+    sleep_on(&set);
     pthread_mutex_lock(&client->mutex);
     client->led = false;
     client->leader_answer = NULL;
@@ -194,24 +189,18 @@ static void gather(struct hf_client *client)
     client->gathering = false;
 }
 
-/* What was tried already, since we last slept. */
-struct patience {
-    bool gathered;
-    bool yielded;
-};
-
 static bool keeper_leads(const struct hf_client *client)
 {
     return client->has_keeper && client->core.recipe->keeper_listens;
 }
 
-static enum hf__pace pace_of(const struct hf_client *client, const struct patience *patience)
+static enum hf__pace pace_of(const struct hf_client *client, bool gathered)
 {
     if (client->gathering)
         return HF__PACE_LATER;
     if (client->led)
         return HF__PACE_WITH_ANSWERS;
-    return client->callers > 1 && !patience->gathered ? HF__PACE_LATER : HF__PACE_AT_ONCE;
+    return client->callers > 1 && !gathered ? HF__PACE_LATER : HF__PACE_AT_ONCE;
 }
 
 /* What was held back for others who have left meanwhile. */
@@ -244,24 +233,19 @@ static bool has_more(const struct hf_client *client)
 
 /* One turn of waiting, in the way that suits the moment. */
 static void wait_once(struct hf_client *client, const struct hf__awaited *awaited, uint32_t seen,
-                      uint64_t deadline_ns, struct patience *patience)
+                      uint64_t deadline_ns, bool *gathered)
 {
-    struct hf__driver *driver = &client->core.driver;
-
     if (client->led)
         alert(client); /* what we read may have been the leader's: its poll will not see it */
     if (client->led || client->gathering || keeper_leads(client)) {
         follow(client, awaited, seen, deadline_ns);
-        *patience = (struct patience){ 0 };
-    } else if (!patience->gathered && hf__driver_holds_back(driver, HF__LANE_CALL)) {
-        patience->gathered = true;
+        *gathered = false;
+    } else if (!*gathered && hf__driver_holds_back(&client->core.driver, HF__LANE_CALL)) {
         gather(client);
-    } else if (!patience->yielded && hf__driver_is_near(driver, HF__LANE_CALL)) {
-        patience->yielded = true;
-        lead(client, awaited->answer, true, deadline_ns);
+        *gathered = true;
     } else {
-        lead(client, awaited->answer, false, deadline_ns);
-        *patience = (struct patience){ 0 };
+        lead(client, awaited->answer, deadline_ns);
+        *gathered = false;
     }
 }
 
@@ -271,10 +255,10 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
     struct hf__driver *driver = &client->core.driver;
     struct hf__answer *answer = awaited->answer;
     uint64_t now_ns = client->seen_ns; /* the request was made just now */
-    struct patience patience = { 0 };
+    bool gathered = false;
 
     client->callers++;
-    hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, &patience));
+    hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, gathered));
     if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client)) {
         client->callers--;
         return true;
@@ -283,13 +267,13 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
         struct hf__wake *word = *awaited->bell;
         uint32_t seen = hf__wake_look(word);
 
-        hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, &patience));
+        hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, gathered));
         hf__core_step(&client->core, now_ns);
         raise_events(client);
         if (answer->status != HF_PENDING || now_ns >= deadline_ns)
             break;
         if (word == *awaited->bell)
-            wait_once(client, awaited, seen, deadline_ns, &patience);
+            wait_once(client, awaited, seen, deadline_ns, &gathered);
     }
     client->callers--;
     client->called_ns = now_ns;

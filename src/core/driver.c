@@ -11,7 +11,6 @@
 #include "core/driver.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -234,16 +233,6 @@ bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane)
             return true;
     }
     return false;
-}
-
-bool hf__driver_is_near(const struct hf__driver *driver, enum hf__lane lane)
-{
-    int cpu = sched_getcpu();
-    bool near = lane < driver->lanes && !driver->recipe->keeper_listens;
-
-    for (size_t i = 0; near && i < driver->stores; i++)
-        near = driver->links[lane][i].conn->peer_cpu == cpu;
-    return near;
 }
 
 static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,

@@ -82,9 +82,6 @@ int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *reque
 void hf__driver_set_pace(struct hf__driver *driver, enum hf__lane lane, enum hf__pace pace);
 bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane);
 
-/* Whether the stores share the CPU that we run on, so that they work only while we do not. */
-bool hf__driver_is_near(const struct hf__driver *driver, enum hf__lane lane);
-
 /* The next reply of any connection; of a quorum, each store's vote (the core hands it to
  * hf__driver_count). 0: none left. */
 int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__reply *out_reply,

@@ -172,7 +172,6 @@ struct hf__conn {
     uint64_t rescued;  /* hand-overs that a safety-net timer had to find */
     enum hf__pace pace; /* of what advance() would send */
     bool holds_back;    /* the engine: something is written down that was not sent */
-    int peer_cpu;       /* the engine: where the server ran when it last sent; -1: elsewhere */
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
      * counted until it was admitted again. `is_new`: it has never been admitted. */
     bool doubted;

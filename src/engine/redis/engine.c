@@ -190,7 +190,7 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
     memset(conn, 0, sizeof(*conn));
     conn->base = kept;
     base->holds_back = false;
-    base->peer_cpu = -1;
+    conn->peer_cpu = -1;
     conn->recipe = (const struct hf__redis_recipe *)(const void *)base->recipe;
     conn->url = options->url;
     conn->now_ns = options->now_ns;
@@ -402,7 +402,7 @@ static bool holds_back(const struct hf__redis *conn)
         return false;
     if (conn->base.pace == HF__PACE_WITH_ANSWERS && !awaits_answer(conn))
         return false;
-    return conn->base.peer_cpu == sched_getcpu();
+    return conn->peer_cpu == sched_getcpu();
 }
 
 static void send_bytes(struct hf__redis *conn)
@@ -448,7 +448,7 @@ static int receive_bytes(struct hf__redis *conn)
     }
     hf__buffer_commit(&conn->in.buffer, (size_t)got);
     if (conn->reads++ % READS_PER_LOOK == 0)
-        conn->base.peer_cpu = hf__stream_peer_cpu(conn->stream);
+        conn->peer_cpu = hf__stream_peer_cpu(conn->stream);
     conn->has_heard = true;
     /* Less than there was room for: that was all. */
     conn->may_read = (size_t)got == READ_BYTES;

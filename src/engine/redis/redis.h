@@ -151,7 +151,8 @@ struct hf__redis {
     bool has_heard;      /* anything at all, from this server on this connection */
     bool may_read;       /* somebody waited since the last read came back empty */
     uint32_t reads_left; /* until somebody waits again */
-    uint32_t reads;      /* since the peer's CPU was asked for */
+    uint32_t reads;
+    int peer_cpu; /* where the server ran when it last sent, as far as we looked; -1: elsewhere */
     bool greeted;
     bool ending; /* every request is being answered; then it is DOWN */
     int end_status;
