@@ -20,6 +20,7 @@
 #include "engine/registry.h"
 
 #define SPIN_PAUSES_FIRST 1024
+#define REST_NS           (100 * HF__NS_PER_MS)
 
 static void client_freep(struct hf_client **client)
 {
@@ -128,6 +129,21 @@ static int connect_core(struct hf_client *client, const struct hf__url *url,
     return HF_OK;
 }
 
+/* A majority suffices, but what is taken on all servers outlives the loss of some. */
+static void wait_for_the_rest(struct hf_client *client, uint64_t until_ns)
+{
+    struct hf__driver *driver = &client->core.driver;
+    uint64_t rest_ns = hf__clock_now_ns() + REST_NS;
+
+    if (rest_ns < until_ns)
+        until_ns = rest_ns;
+    while (hf__driver_state(driver) == HF__CONN_UP && !hf__driver_settled(driver) &&
+           hf__clock_now_ns() < until_ns) {
+        hf__loop_linger(client, until_ns);
+        hf__loop_step(client);
+    }
+}
+
 /* Blocks until the store is there or says no for good, or the time to connect is over. */
 static int reach(struct hf_client *client, const struct hf_open_options *options)
 {
@@ -144,6 +160,7 @@ static int reach(struct hf_client *client, const struct hf_open_options *options
         hf__loop_linger(client, until_ns);
         hf__loop_step(client);
     }
+    wait_for_the_rest(client, until_ns);
     missing = options->require & ~hf__driver_promises(&core->driver);
     status = hf__driver_refusal(&core->driver);
     if (status == HF_OK)

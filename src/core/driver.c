@@ -434,6 +434,17 @@ enum hf__conn_state hf__driver_state(const struct hf__driver *driver)
     return down == driver->stores ? HF__CONN_DOWN : HF__CONN_CONNECTING;
 }
 
+bool hf__driver_settled(const struct hf__driver *driver)
+{
+    for (size_t lane = 0; lane < driver->lanes; lane++) {
+        for (size_t i = 0; i < driver->stores; i++) {
+            if (driver->links[lane][i].conn->state == HF__CONN_CONNECTING)
+                return false;
+        }
+    }
+    return true;
+}
+
 int hf__driver_refusal(const struct hf__driver *driver)
 {
     uint32_t refused = 0;

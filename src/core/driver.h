@@ -102,6 +102,7 @@ void hf__driver_pollset(struct hf__driver *driver, enum hf__lane lane, struct hf
 /* HF__CONN_UP when any request can be answered (by a majority of a quorum, on each lane); DOWN:
  * none is connecting. */
 enum hf__conn_state hf__driver_state(const struct hf__driver *driver);
+bool hf__driver_settled(const struct hf__driver *driver); /* nobody is being connected to */
 /* < 0: so many stores said no for good (a wrong password, no such database) that trying again would
  * not help. */
 int hf__driver_refusal(const struct hf__driver *driver);

@@ -209,6 +209,16 @@ static bool info_text(const struct hf__value *info, const char *key, char *out_t
     return false;
 }
 
+/* The scripts use SET with GET, which came with 6.2. */
+static bool is_too_old(const char *version)
+{
+    unsigned major = 0;
+    unsigned minor = 0;
+
+    return sscanf(version, "%u.%u", &major, &minor) == 2 &&
+           (major < 6 || (major == 6 && minor < 2));
+}
+
 static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint64_t now_ns)
 {
     struct hf__redis_server *server = &conn->server;
@@ -217,6 +227,9 @@ static int hear_info(struct hf__redis *conn, const struct hf__value *info, uint6
     if (info->kind != HF__VALUE_TEXT ||
         !info_text(info, "redis_version", server->version, sizeof(server->version)))
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer INFO");
+    if (is_too_old(server->version))
+        return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
+                             "the server is Redis %s; 6.2 is the least", server->version);
     info_text(info, "run_id", server->run_id, sizeof(server->run_id));
     if (info_text(info, "role", text, sizeof(text)) && strcmp(text, "master") != 0)
         return hf__error_set(conn->base.error, HF_EDENIED,
@@ -330,7 +343,7 @@ static int refuse(struct hf__redis *conn, const struct hf__asked *asked,
         return HF_OK;
     if (greets && asked->step == STEP_HELLO && unknown)
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
-                             "the server is older than Redis 6, or no Redis at all");
+                             "the server is older than Redis 6.2, or no Redis at all");
     if (greets && asked->step == STEP_SELECT && unknown)
         return hf__error_set(conn->base.error, HF_EURL, "the server has no database '%s'",
                              *conn->url->path ? conn->url->path + 1 : "0");
