@@ -14,11 +14,12 @@
  * Time is counted in ticks, and only what is left of it is remembered. A lock lives for its lease
  * from when the server heard; a holder is valid for its lease from when it asked; both clocks tick
  * together (the margins for clocks of different speed are not modelled). A request is executed
- * within ASK ticks, or never ("stale"), and its answer heard then, or never. What was proposed is
- * one above all that any server accepted, or was by the time of an earlier look: the second phase
- * is in fences.pml.
+ * within ASK ticks, or never ("stale"), and its answer heard then, or never. A claim proposes
+ * one above the last fence, or that fence itself, which must not be granted again; the second phase
+ * and what comes late are in fences.pml.
  *
- * Undo and release: the lock of a turn that is over is there or not, until its lease has ended. */
+ * The lock of a turn that is over is gone at once: if it is left behind and refuses others, that is
+ * no more than if their requests got lost. So is what is executed, but not heard. */
 
 #define NODES 3
 #define MAJORITY 2
@@ -111,15 +112,6 @@ inline clear_lock(k)
     left[k] = 0
 }
 
-/* The lock of a turn that is over has been undone by now, or not. */
-inline undo(k)
-{
-    if
-    :: owner[k] != 0 && turn[owner[k] - 1].state == IDLE -> clear_lock(k)
-    :: true
-    fi
-}
-
 inline take(k, c)
 {
     owner[k] = c + 1;
@@ -130,7 +122,6 @@ inline take(k, c)
 
 inline execute_claim(k, c)
 {
-    undo(k);
     if
     :: marked[k] && (owner[k] == 0 || owner[k] == c + 1) && turn[c].fence > counter[k] ->
         take(k, c);
@@ -164,7 +155,6 @@ inline execute_renewal(k, c)
 /* A claim with the fence that it has: the server takes the lock if it is free. */
 inline execute_rejoin(k, c)
 {
-    undo(k);
     if
     :: marked[k] && can_rejoin(k, c) ->
         take(k, c);
@@ -184,6 +174,14 @@ inline send(c)
     turn[c].open = (1 << NODES) - 1;
     turn[c].yes = 0;
     turn[c].no = 0
+}
+
+inline release(k, c)
+{
+    if
+    :: owner[k] == c + 1 -> clear_lock(k)
+    :: else
+    fi
 }
 
 inline end_turn(c)
@@ -207,7 +205,10 @@ inline end_turn(c)
         breaking = 0;
         broken_at = 0
     :: else
-    fi
+    fi;
+    release(0, c);
+    release(1, c);
+    release(2, c)
 }
 
 inline settle(c)
@@ -234,7 +235,6 @@ inline begin_claim(c)
     if
     :: highest_fence > 0
     :: turn[c].fence = highest_fence + 1
-    :: turn[c].fence = highest_fence + 2
     fi;
     send(c)
 }
@@ -283,28 +283,15 @@ inline confirm(c)
     settle(c)
 }
 
-/* Executed, and heard or not. */
 inline execute(k, c)
 {
     touched = max(k + 1, touched);
     turn[c].open = turn[c].open & ~(1 << k);
-    yes = turn[c].yes;
-    no = turn[c].no;
-    absent = turn[c].absent;
     if
     :: turn[c].state == CLAIMING -> execute_claim(k, c)
     :: turn[c].state == RENEWING && bit_of(turn[c].rejoins, k) -> execute_rejoin(k, c)
     :: else -> execute_renewal(k, c)
-    fi;
-    if
-    :: true
-    :: turn[c].yes = yes;
-        turn[c].no = no;
-        turn[c].absent = absent
-    fi;
-    yes = 0;
-    no = 0;
-    absent = 0
+    fi
 }
 
 #define is_asking(c) (turn[c].state == CLAIMING || turn[c].state == RENEWING)
@@ -321,7 +308,7 @@ inline tick_server(k)
 inline tick_client(c)
 {
     if
-    :: is_asking(c) && turn[c].since <= ASK -> turn[c].since++
+    :: is_asking(c) && turn[c].since < AGE_MAX -> turn[c].since++
     :: else
     fi;
     turn[c].valid = (turn[c].valid > 0 -> turn[c].valid - 1 : 0);
@@ -381,6 +368,8 @@ inline survey(k)
 #endif
 #if defined(MUTANT_NO_WAIT)
 #define has_waited true
+#elif defined(MUTANT_ROUNDED_UP) /* it was wiped later than the server's age in whole ticks says */
+#define has_waited (waited + 1 >= lease && waited + 1 > ASK)
 #elif defined(MUTANT_UNSETTLED) /* claims under way when it was wiped may still succeed */
 #define has_waited (waited >= lease)
 #else
@@ -429,9 +418,12 @@ inline break_at(k)
     }                                                                                              \
     :: atomic { turn[c].state != IDLE -> end_turn(c) } /* released, lost, or given up */
 
+#define is_over (turns == TURNS && turn[0].state == IDLE && turn[1].state == IDLE &&                   \
+                 turn[CLIENTS - 1].state == IDLE)
+
 #define SERVER(k)                                                                                  \
-    :: atomic { wipes < WIPES && k <= touched -> wipe(k) }                                         \
-    :: atomic { !marked[k] -> begin_muster(k) }                                                    \
+    :: atomic { wipes < WIPES && k <= touched && !is_over -> wipe(k) }                                         \
+    :: atomic { !marked[k] && !is_over -> begin_muster(k) }                                                    \
     :: atomic { doubted != 0 && marked[k] && !bit_of(surveyed, k) -> survey(k) }                   \
     :: atomic { breaking != 0 && !bit_of(broken_at, k) -> break_at(k) }
 
@@ -444,14 +436,13 @@ inline break_at(k)
 
 init
 {
-    byte yes, no, absent;
-
     marked[0] = 1;
     marked[1] = 1;
     marked[2] = 1;
     turn[0].state = IDLE;
     turn[1].state = IDLE;
     turn[CLIENTS - 1].state = IDLE;
+end:
     do
     CLIENT(0)
     CLIENT(1)
@@ -471,7 +462,7 @@ init
         broken_at = 0
     }
     :: d_step {
-        true ->
+        !is_over ->
         tick_server(0);
         tick_server(1);
         tick_server(2);
