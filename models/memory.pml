@@ -3,13 +3,15 @@
  * Clients claim, renew, extend and release one lock on three servers. A server may be wiped. From
  * then on it answers no claim (quorum_claim.lua: "unmarked") until it is admitted again
  * (src/core/muster.c): somebody asks the others; when a majority of all has told its longest lease
- * and its greatest number, and that lease has passed since the server was wiped, it gets that
- * number as its floor. A holder that a majority confirmed takes the lock again, in its next
- * renewal, where it was found missing (src/core/driver.c); that does not count as a confirmation.
- * Anybody may break the turn of a holder.
+ * and its greatest number, and since the server was wiped that lease has passed and no claim of
+ * then can still be under way, it gets that number as its floor. A holder that a majority confirmed
+ * takes the lock again, in its next renewal, where it was found missing (src/core/driver.c); that
+ * does not count as a confirmation.
+ * Anybody may break the turn of a holder; a server remembers which it was told to break.
  *
  * Properties: nobody is granted the lock while another is valid; fences rise; who was broken by a
- * majority is not confirmed again by a renewal that it sent after that.
+ * majority is not confirmed again by a renewal that it sent after that. (A break takes the lock
+ * away from a holder that still believes in it: with BREAKS there is one turn only.)
  *
  * Time is counted in ticks, and only what is left of it is remembered. A lock lives for its lease
  * from when the server heard; a holder is valid for its lease from when it asked; both clocks tick
@@ -79,7 +81,7 @@ typedef Turn {
     byte absent;  /* servers that have nothing of it */
     byte rejoins; /* servers that are asked to take it again, in this round */
     byte asks;    /* for this lease */
-    bit confirmed;/* by a majority, in the round before */
+    bit confirmed; /* by a majority, in the round before */
     bit broken;   /* by a majority */
     bit doomed;   /* ... before this round was sent */
 }
@@ -92,17 +94,17 @@ byte highest_fence;
 /* --- breaking --- */
 
 byte breaks;
-byte breaking;          /* 1 + the client whose turn is broken */
-byte broken_at;         /* servers that were told */
-byte broken_to[NODES];  /* turns up to this number were broken here */
+byte breaking;         /* 1 + the client whose turn is broken */
+byte broken_at;        /* servers that were told */
+byte broken_to[NODES]; /* turns up to this number were broken here */
 
 /* --- mustering --- */
 
-byte doubted; /* 1 + the server in doubt */
+byte doubted;  /* 1 + the server in doubt */
 byte waited;   /* its age when the others were asked */
 byte surveyed; /* servers that told */
-byte floor;
-byte lease;
+byte floor;    /* the greatest number that they know */
+byte lease;    /* ... and the longest lease */
 
 /* --- a server --- */
 
@@ -418,12 +420,14 @@ inline break_at(k)
     }                                                                                              \
     :: atomic { turn[c].state != IDLE -> end_turn(c) } /* released, lost, or given up */
 
-#define is_over (turns == TURNS && turn[0].state == IDLE && turn[1].state == IDLE &&                   \
-                 turn[CLIENTS - 1].state == IDLE)
+/* Nobody has a turn, and nobody will: nothing can be violated any more. */
+#define is_over                                                                                    \
+    (turns == TURNS && turn[0].state == IDLE && turn[1].state == IDLE &&                           \
+     turn[CLIENTS - 1].state == IDLE)
 
 #define SERVER(k)                                                                                  \
-    :: atomic { wipes < WIPES && k <= touched && !is_over -> wipe(k) }                                         \
-    :: atomic { !marked[k] && !is_over -> begin_muster(k) }                                                    \
+    :: atomic { wipes < WIPES && k <= touched && !is_over -> wipe(k) }                             \
+    :: atomic { !marked[k] && !is_over -> begin_muster(k) }                                        \
     :: atomic { doubted != 0 && marked[k] && !bit_of(surveyed, k) -> survey(k) }                   \
     :: atomic { breaking != 0 && !bit_of(broken_at, k) -> break_at(k) }
 
