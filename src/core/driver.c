@@ -39,6 +39,7 @@ static int start(struct hf__driver *driver, size_t lane, size_t store, uint64_t 
     int status;
 
     link->conn->state = HF__CONN_CONNECTING;
+    link->is_up = false;
     link->reopen_at_ns = HF__NEVER;
     status = driver->engine->open(link->conn, &options);
     if (status == HF_OK)
@@ -147,6 +148,7 @@ static int pass_or_rejoin(struct hf__driver *driver, enum hf__lane lane, size_t 
     if (!(rejoining & (1u << store)))
         return pass(driver, lane, store, request);
     again.ticket.kind = HF__REQUEST_CLAIM;
+    again.rejoins = true;
     return pass(driver, lane, store, &again);
 }
 
@@ -260,6 +262,9 @@ static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64
         return 0;
     }
     if (link->conn->state == HF__CONN_UP) {
+        if (!link->is_up)
+            link->up_since_ns = now_ns;
+        link->is_up = true;
         if (link->tries > 0 && link->was_up)
             driver->reconnected++;
         link->tries = 0;

@@ -20,7 +20,10 @@ struct hf__link {
     uint32_t tries;
     int failure; /* why it is down, or was the last time; HF_OK once it is up */
     bool was_up;
+    bool is_up;
+    uint64_t up_since_ns; /* meaningful while it is up */
     /* What it told in this round of the muster. */
+    bool is_blank;
     bool surveyed;
     uint64_t highest_fence;
     uint64_t longest_lease_ns;

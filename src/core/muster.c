@@ -30,17 +30,6 @@ static bool is_doubted(const struct hf__driver *driver, size_t store)
     return false;
 }
 
-static bool all_are_new(struct hf__driver *driver)
-{
-    for (size_t i = 0; i < driver->stores; i++) {
-        const struct hf__conn *conn = link_of(driver, i)->conn;
-
-        if (conn->state != HF__CONN_UP || !conn->doubted || !conn->is_new)
-            return false;
-    }
-    return true;
-}
-
 static void ask(struct hf__driver *driver, size_t store, enum hf__request_kind kind, uint64_t fence,
                 uint64_t now_ns)
 {
@@ -58,7 +47,6 @@ static void ask(struct hf__driver *driver, size_t store, enum hf__request_kind k
 void hf__muster_step(struct hf__driver *driver, uint64_t now_ns)
 {
     bool doubts = false;
-    bool new_cluster;
 
     for (size_t i = 0; driver->stores > 1 && i < driver->stores; i++)
         doubts = doubts || is_doubted(driver, i);
@@ -69,11 +57,22 @@ void hf__muster_step(struct hf__driver *driver, uint64_t now_ns)
 
     driver->muster_at_ns = now_ns + ROUND_NS;
     driver->muster_round++;
-    new_cluster = all_are_new(driver);
     for (size_t i = 0; i < driver->stores; i++) {
         link_of(driver, i)->surveyed = false;
-        ask(driver, i, new_cluster ? HF__REQUEST_ADMIT : HF__REQUEST_SURVEY, 0, now_ns);
+        link_of(driver, i)->is_blank = false;
+        ask(driver, i, HF__REQUEST_SURVEY, 0, now_ns);
     }
+}
+
+/* All of them said in this round that they were never counted: there is nothing to forget. */
+static void begin_anew(struct hf__driver *driver, uint64_t asked_ns)
+{
+    for (size_t i = 0; i < driver->stores; i++) {
+        if (!link_of(driver, i)->is_blank)
+            return;
+    }
+    for (size_t i = 0; i < driver->stores; i++)
+        ask(driver, i, HF__REQUEST_ADMIT, 0, asked_ns);
 }
 
 /* What a majority of all stores, none of them in doubt, has told in this round. */
@@ -97,34 +96,31 @@ static bool sum_up(struct hf__driver *driver, uint64_t *out_fence, uint64_t *out
     return told >= hf__quorum_majority((uint32_t)driver->stores);
 }
 
-static void trust(struct hf__driver *driver, size_t store)
+/* What was asked before a connection was up says nothing about the server behind it now. */
+static void trust(struct hf__driver *driver, size_t store, uint64_t asked_ns)
 {
-    for (size_t lane = 0; lane < driver->lanes; lane++)
-        driver->links[lane][store].conn->doubted = false;
+    for (size_t lane = 0; lane < driver->lanes; lane++) {
+        struct hf__link *link = &driver->links[lane][store];
+
+        if (link->conn->state == HF__CONN_UP && link->up_since_ns <= asked_ns)
+            link->conn->doubted = false;
+    }
 }
 
-void hf__muster_hear(struct hf__driver *driver, size_t store, const struct hf__reply *reply)
+static void hear_survey(struct hf__driver *driver, size_t store, const struct hf__reply *reply)
 {
     uint64_t asked_ns = reply->ticket.sent_ns; /* the same for all of this round */
     uint64_t fence;
     uint64_t lease_ns;
 
-    if (reply->kind != HF__REPLY_DONE)
-        return;
-    if (reply->ticket.kind == HF__REQUEST_ADMIT) {
-        trust(driver, store);
-        return;
-    }
-    if (link_of(driver, store)->conn->doubted)
-        return; /* what it knows is not enough */
-    trust(driver, store);
-    if (reply->ticket.round != driver->muster_round)
-        return;
     link_of(driver, store)->surveyed = true;
     link_of(driver, store)->highest_fence = reply->fence;
     link_of(driver, store)->longest_lease_ns = reply->lease_ns;
     if (!sum_up(driver, &fence, &lease_ns))
         return;
+    /* A claim that it had accepted, and the others had not heard of yet, is heard or given up. */
+    if (lease_ns < HF__ASK_NS_MAX)
+        lease_ns = HF__ASK_NS_MAX;
     lease_ns += lease_ns / 50; /* clocks differ in speed */
     for (size_t i = 0; i < driver->stores; i++) {
         const struct hf__conn *conn = link_of(driver, i)->conn;
@@ -132,4 +128,25 @@ void hf__muster_hear(struct hf__driver *driver, size_t store, const struct hf__r
         if (is_doubted(driver, i) && asked_ns >= conn->doubted_since_ns + lease_ns)
             ask(driver, i, HF__REQUEST_ADMIT, fence, asked_ns);
     }
+}
+
+void hf__muster_hear(struct hf__driver *driver, size_t store, const struct hf__reply *reply)
+{
+    struct hf__link *link = link_of(driver, store);
+    bool is_late = reply->ticket.round != driver->muster_round;
+
+    if (reply->ticket.kind == HF__REQUEST_ADMIT) {
+        if (reply->kind == HF__REPLY_DONE)
+            trust(driver, store, reply->ticket.sent_ns);
+        return;
+    }
+    if (reply->kind == HF__REPLY_GONE && !is_late) {
+        link->is_blank = true;
+        begin_anew(driver, reply->ticket.sent_ns);
+    }
+    if (reply->kind != HF__REPLY_DONE || link->conn->doubted)
+        return; /* what it knows is not enough */
+    trust(driver, store, reply->ticket.sent_ns);
+    if (!is_late)
+        hear_survey(driver, store, reply);
 }

@@ -221,25 +221,39 @@ static void keep_what_a_majority_told(struct hf__core *core, struct hf__operatio
     }
 }
 
-/* All have answered, or will not. Whoever says neither done nor gone may still have the turn, or may
- * have had it. */
-static void conclude(struct hf__core *core, struct hf__operation *operation)
+/* A fence that was granted is known to one of every majority. Whoever says neither done nor gone may
+ * still have the turn, or may have had it. */
+static int conclude_break(struct hf__core *core, struct hf__operation *operation)
 {
     uint32_t stores = (uint32_t)core->driver.stores;
     uint32_t majority = hf__quorum_majority(stores);
-    uint32_t silent = stores - operation->done - operation->gone;
+    uint32_t others = stores - operation->done - operation->gone;
+
+    if (!operation->known)
+        return fail(operation, HF_ELOST, "no turn has that fence");
+    if (operation->done + operation->gone < majority)
+        return fail(operation, HF_EUNKNOWN, "servers that did not end it may be a majority");
+    if (operation->done + others < majority)
+        return fail(operation, HF_ELOST, "that turn is over already");
+    return HF_OK;
+}
+
+/* All have answered, or will not. */
+static void conclude(struct hf__core *core, struct hf__operation *operation)
+{
+    uint32_t stores = (uint32_t)core->driver.stores;
     bool breaks = operation->request.ticket.kind == HF__REQUEST_BREAK;
     int status = HF_OK;
 
-    if (operation->done + operation->gone < majority) {
+    if (operation->done + operation->gone + operation->unsure < hf__quorum_majority(stores)) {
         status = operation->failure < 0 ? operation->failure : HF_EUNREACHABLE;
         if (breaks && operation->done > 0)
             status = HF_EUNKNOWN;
         if (!*operation->error)
             fail(operation, status, "too few servers answered");
-    } else if (breaks && operation->done + silent < majority) {
-        status = fail(operation, HF_ELOST, "that turn is over already");
-    } else if (!breaks && stores > 1) {
+    } else if (breaks) {
+        status = conclude_break(core, operation);
+    } else if (stores > 1) {
         keep_what_a_majority_told(core, operation);
     }
     hf__events_answer(core, &operation->answer, status);
@@ -292,9 +306,15 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
         return;
     case HF__REPLY_DONE:
         operation->done++;
+        operation->known = true;
         break;
     case HF__REPLY_GONE:
         operation->gone++;
+        operation->known = operation->known || !reply->low;
+        break;
+    case HF__REPLY_REFUSED:
+        operation->unsure++;
+        operation->known = operation->known || !reply->low;
         break;
     case HF__REPLY_FAILED:
     case HF__REPLY_UNKNOWN: /* a listing changes nothing, but a break may have happened */
@@ -304,7 +324,6 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
         break;
     case HF__REPLY_GRANTED:
     case HF__REPLY_QUEUED:
-    case HF__REPLY_REFUSED:
     case HF__REPLY_CHANGED:
     case HF__REPLY_CROWDED:
         assert(!"an engine answered LIST or BREAK with a claim's answer");

@@ -18,7 +18,6 @@
 
 #include "core/core.h"
 
-#define ASK_NS_MAX   (5 * HF__NS_PER_S)
 #define RENEW_NS_MAX (1 * HF__NS_PER_S)
 
 #define TO(state) (1u << HF__TURN_##state)
@@ -234,7 +233,7 @@ static uint64_t answer_by(const struct hf__turn *turn, enum hf__request_kind kin
     if (kind == HF__REQUEST_RENEW || kind == HF__REQUEST_DOWNGRADE)
         return now_ns + soonest(turn->lease_ns / 6, RENEW_NS_MAX);
 
-    by_ns = now_ns + soonest(most_ns, ASK_NS_MAX);
+    by_ns = now_ns + soonest(most_ns, HF__ASK_NS_MAX);
     if (turn->claim && !turn->claim->heard_busy)
         by_ns = soonest(by_ns, turn->claim->reach_until_ns);
     return by_ns;

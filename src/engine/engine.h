@@ -87,6 +87,7 @@ struct hf__request {
     /* The lease is the whole turn (fixed lease, maximal hold): the store ends it though its owner
      * lives. */
     bool ends;
+    bool rejoins; /* of a CLAIM: a majority has it, with this fence; this store takes it again */
     bool shorten; /* RENEW: also when this moves the end in */
     uint64_t lease_ns;
     uint64_t grace_ns;   /* how long a broken holder may take to leave before the next is let in */
@@ -103,7 +104,8 @@ struct hf__request {
 enum hf__reply_kind {
     HF__REPLY_GRANTED, /* `token` holds the lock (CLAIM, INSPECT, RENEW, DOWNGRADE; or news) */
     HF__REPLY_QUEUED,  /* `token` stands in line                                                  */
-    HF__REPLY_REFUSED, /* another holds it, and `token` is not in line                            */
+    HF__REPLY_REFUSED, /* another holds it, and `token` is not in line; BREAK: something is held *
+                        * that may be that turn's                                                 */
     HF__REPLY_CHANGED, /* news: it is worth to inspect again                                      */
     HF__REPLY_CROWDED, /* news for a holder: others wait now                                      */
     HF__REPLY_GONE,   /* `token` is not there: never was, left, expired, or was broken; the answer *

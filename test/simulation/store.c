@@ -430,7 +430,7 @@ static void claim_quorum(struct world *world, struct store *store, const struct 
         entry = add(world, store, question);
         assert(entry);
         entry->owner = true;
-        if (record_get(world, entry->token)->endings[store->index] == ENDING_FORGOTTEN)
+        if (record_get(world, entry->token)->endings[store->index] > ENDING_RELEASED)
             world_point(world, POINT_QUORUM_REJOINED);
         judge_stored_grant(world, store, entry);
     }

@@ -34,7 +34,7 @@ static int ask_node(struct hf__redis *conn, const struct hf__request *request)
 
     /* The key that it is about: an account may be held to the keys that it names. */
     (void)snprintf(node, sizeof(node), "%s@node", conn->prefix);
-    hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 4 : 2);
+    hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 5 : 2);
     hf__wire_out_text(&conn->out, node);
     hf__words_channels(conn);
     hf__wire_out_text(&conn->out, "");
@@ -42,6 +42,7 @@ static int ask_node(struct hf__redis *conn, const struct hf__request *request)
         return HF_OK;
     hf__wire_out_number(&conn->out, request->fence / 256);
     hf__wire_out_text(&conn->out, *conn->server.run_id ? conn->server.run_id : "0");
+    hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
     return HF_OK;
 }
 
@@ -68,7 +69,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
                     : kind == HF__REQUEST_RELEASE ? RELEASE
                                                   : BREAK,
                     1,
-                    kind == HF__REQUEST_CLAIM     ? 8
+                    kind == HF__REQUEST_CLAIM     ? 9
                     : kind == HF__REQUEST_RELEASE ? 4
                                                   : 3);
     hf__wire_out_word(&conn->out, key, key_bytes);
@@ -87,6 +88,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     hf__wire_out_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
     hf__wire_out_word(&conn->out, who,
                       hf__words_who(conn, request->ticket.claim_id, request->purpose, who));
+    hf__wire_out_text(&conn->out, request->rejoins ? "1" : "0");
     return HF_OK;
 }
 
@@ -133,6 +135,10 @@ static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply
     int64_t had = 0;
 
     out_reply->kind = HF__REPLY_GONE;
+    if (out_reply->ticket.kind == HF__REQUEST_BREAK) {
+        out_reply->low = !hf__wire_number(hf__wire_at(value, 1), &had) || had == 0;
+        return true;
+    }
     if (hf__wire_is(hf__wire_at(value, 1), "broken"))
         out_reply->cause = "broken";
     else if (hf__wire_number(hf__wire_at(value, 1), &had))
@@ -164,6 +170,10 @@ static void hear_unmarked(struct hf__redis *conn, struct hf__reply *out_reply)
     if (!conn->base.doubted)
         conn->base.doubted_since_ns = conn->now_ns;
     conn->base.doubted = conn->base.is_new = true;
+    if (out_reply->ticket.kind == HF__REQUEST_SURVEY) {
+        out_reply->kind = HF__REPLY_GONE;
+        return;
+    }
     out_reply->kind = HF__REPLY_FAILED;
     out_reply->status = hf__error_set(conn->base.error, HF_EUNREACHABLE,
                                       "the server has forgotten its locks, and is not counted yet");
@@ -187,7 +197,10 @@ static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
         understood = hear_refused(conn, value, out_reply);
     else if (hf__wire_is(word, "gone"))
         understood = hear_gone(value, out_reply);
-    else if (hf__wire_is(word, "done"))
+    else if (hf__wire_is(word, "unsure")) {
+        understood = out_reply->ticket.kind == HF__REQUEST_BREAK && hear_gone(value, out_reply);
+        out_reply->kind = HF__REPLY_REFUSED;
+    } else if (hf__wire_is(word, "done"))
         understood = hear_done(conn, value, out_reply);
     else if (hf__wire_is(word, "unmarked"))
         hear_unmarked(conn, out_reply);

@@ -4,6 +4,7 @@
 --           marks one that was broken
 --   KEY:t   the greatest number accepted for this lock: "t", or "t name" where KEY is only a hash
 --           of the name; it never sinks and never ends
+--   KEY:b   the numbers whose turns were broken, for a day
 --   NODE    what this server must not forget: "floor longest highest run": numbers up to the floor
 --           are taken for accepted; the longest lease (ms) that it granted, and a number that is
 --           greater than any that it granted, by up to a minute, so that it is seldom written; and
@@ -12,7 +13,8 @@
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
 local HOUR_US, AHEAD_US, NUMBER_MAX = 3600000000, 60000000, 9007199254740992
-local LOCK, TOP, NODE = KEYS[1] .. ':l', KEYS[1] .. ':t', ARGV[1] .. 'node'
+local LEASE_MS_MAX = 86400000
+local LOCK, TOP, BROKEN, NODE = KEYS[1] .. ':l', KEYS[1] .. ':t', KEYS[1] .. ':b', ARGV[1] .. 'node'
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

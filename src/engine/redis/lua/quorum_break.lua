@@ -1,7 +1,13 @@
 -- The turn with this number is over here. If its holder has a grace, the lock is free when it has
--- left, or when the grace is over.
--- ARGV: t
+-- left, or when the grace is over. Where it is not, the number is remembered for as long as any
+-- lease may be: its holder must not bring it back. A lock with a smaller number may be that turn's,
+-- which was granted by others: nobody can tell.
+-- ARGV: t. Answers: "done", "gone" or "unsure", and 1 if a number as great was accepted here.
 local held = redis.call('GET', LOCK)
+local known = top() >= tonumber(ARGV[3]) and 1 or 0
+
+redis.call('SADD', BROKEN, ARGV[3])
+redis.call('PEXPIRE', BROKEN, LEASE_MS_MAX)
 if held then
     local owner, t, _, grace, _, who = read(held)
     if t == ARGV[3] and string.sub(owner, 1, 1) ~= '!' then
@@ -15,5 +21,8 @@ if held then
         redis.call('PUBLISH', ARGV[1] .. client .. ':k', 'broken ' .. tag)
         return { 'done' }
     end
+    if tonumber(t) < tonumber(ARGV[3]) then
+        return { 'unsure', known }
+    end
 end
-return { 'gone' }
+return { 'gone', known }

@@ -2,18 +2,19 @@
 -- before the rest is looked at. Times have 16 digits until the year 2286, so most are compared as
 -- texts.
 do
-    local known = redis.call('MGET', ARGV[1] .. 'node', KEYS[1] .. ':l', KEYS[1] .. ':t')
+    local key = KEYS[1]
+    local known = redis.call('MGET', ARGV[1] .. 'node', key .. ':l', key .. ':t')
     local clock = redis.call('TIME')
     local now, t, lease = clock[1] .. string.sub('00000' .. clock[2], -6), ARGV[4], ARGV[5]
     local last = known[3] or '0000000000000000'
-    if known[1] and not known[2] and ARGV[2] == '' and now <= ARGV[6] and #now == 16 and
+    if known[1] and not known[2] and ARGV[9] == '0' and ARGV[2] == '' and now <= ARGV[6] and #now == 16 and
         #ARGV[6] == 16 and #t == 16 and #last == 16 and last < t then
         local floor, longest, highest = string.match(known[1], '^(%d+) (%d+) (%d+) ')
         local number = tonumber(t)
         if tonumber(floor) < number and number <= tonumber(highest) and
             tonumber(lease) <= tonumber(longest) and number <= now + 3600000000 then
-            redis.call('SET', KEYS[1] .. ':t', t)
-            redis.call('SET', KEYS[1] .. ':l', ARGV[3] .. ' ' .. t .. ' ' .. lease .. ' ' ..
+            redis.call('SET', key .. ':t', t)
+            redis.call('SET', key .. ':l', ARGV[3] .. ' ' .. t .. ' ' .. lease .. ' ' ..
                 ARGV[7] .. ' ' .. now .. ' ' .. ARGV[8], 'PX', lease)
             return t
         end

@@ -1,6 +1,6 @@
 -- These are still ours, and for longer. A lease is shortened only where that was asked for.
 -- KEYS: locks; ARGV: for each its token, lease_ms, and "1" to shorten
-local answers = {}
+local answers, longest = {}, 0
 
 for i, key in ipairs(KEYS) do
     local token, lease, shorten = ARGV[3 * i], ARGV[1 + 3 * i], ARGV[2 + 3 * i]
@@ -15,11 +15,17 @@ for i, key in ipairs(KEYS) do
             redis.call('SET', key .. ':l',
                 table.concat({ token, t, lease, grace, since, who }, ' '), 'PX', lease)
         end
+        longest = math.max(longest, tonumber(lease))
         answers[i] = { 'granted', t }
     elseif owner == '!' .. token then
         answers[i] = { 'gone', 'broken' }
     else
         answers[i] = { 'gone' }
     end
+end
+local node = read_node()
+if node and longest > node.longest then
+    node.longest = longest
+    write_node(node)
 end
 return answers
