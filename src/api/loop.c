@@ -130,8 +130,11 @@ void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
 
 /* --- callers --- */
 
+/* Where several stores have our CPU, each of them would wake us with its answer before the next one
+ * gets to work. */
 static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns)
 {
+    bool yields = hf__driver_shares_cpu(&client->core.driver, HF__LANE_CALL);
     struct hf__pollset set;
 
     hf__pollset_init(&set);
@@ -143,6 +146,8 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
     client->leader_answer = answer;
     client->leader_until_ns = set.deadline_ns;
     hf__entry_unlock(client);
+    if (yields)
+        sched_yield();
     sleep_on(&set);
     pthread_mutex_lock(&client->mutex);
     client->led = false;

@@ -237,6 +237,15 @@ bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane)
     return false;
 }
 
+bool hf__driver_shares_cpu(const struct hf__driver *driver, enum hf__lane lane)
+{
+    uint32_t near = 0;
+
+    for (size_t i = 0; lane < driver->lanes && driver->stores > 1 && i < driver->stores; i++)
+        near += driver->links[lane][i].conn->is_near;
+    return near > 1;
+}
+
 static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,
                         struct hf__reply *out_reply)
 {

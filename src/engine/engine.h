@@ -174,6 +174,7 @@ struct hf__conn {
     uint64_t rescued;  /* hand-overs that a safety-net timer had to find */
     enum hf__pace pace; /* of what advance() would send */
     bool holds_back;    /* the engine: something is written down that was not sent */
+    bool is_near;       /* the engine: the store has the CPU that the last request was sent from */
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
      * counted until it was admitted again. `is_new`: it has never been admitted. */
     bool doubted;

@@ -402,13 +402,14 @@ static bool holds_back(const struct hf__redis *conn)
         return false;
     if (conn->base.pace == HF__PACE_WITH_ANSWERS && !awaits_answer(conn))
         return false;
-    return conn->peer_cpu == sched_getcpu();
+    return conn->base.is_near;
 }
 
 static void send_bytes(struct hf__redis *conn)
 {
     size_t count;
 
+    conn->base.is_near = conn->peer_cpu == sched_getcpu();
     conn->base.holds_back = holds_back(conn);
     if (conn->base.holds_back)
         return;
