@@ -31,8 +31,8 @@ static int check_file(int fd, const char *path, char *error)
         return hf__error_set(error, HF_EURL, "password_file: '%s' is not a regular file", path);
     if (status.st_mode & S_IWOTH)
         return hf__error_set(error, HF_EURL,
-                             "password_file: everybody may write '%s' (mode %04o; chmod o-w)",
-                             path, (unsigned)(status.st_mode & 07777));
+                             "password_file: everybody may write '%s' (mode %04o; chmod o-w)", path,
+                             (unsigned)(status.st_mode & 07777));
     return HF_OK;
 }
 

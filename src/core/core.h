@@ -31,7 +31,6 @@
 #define HF__NAMES_KEPT     65536u   /* names whose last fence is remembered         */
 #define HF__SPARES_MAX     256u     /* claims and grants kept for the next acquire  */
 #define HF__RENEWALS       3u       /* in one lease                                 */
-#define HF__ASK_NS_MAX     (5 * HF__NS_PER_S) /* no store accepts a claim that is older */
 #define HF__HAND_ON_MAX    32u      /* local hand-offs within one turn              */
 #define HF__OWNER_BYTES    1025u    /* an owner's name, with the NUL                */
 #define HF__FENCE_MAX      (1ull << 62)
@@ -40,6 +39,8 @@
 #define HF__CAUSE_MAX_HOLD "max hold"
 #define HF__CAUSE_GONE     "gone from the store"
 #define HF__CAUSE_CLOSED   "client closed"
+
+#define HF__ASK_NS_MAX (5 * HF__NS_PER_S) /* no store accepts a claim that is older */
 
 struct hf__core;
 struct hf__name;
@@ -227,7 +228,7 @@ struct hf__operation {
     uint32_t gone;
     uint32_t unsure; /* BREAK: something is held there that may be the turn's */
     bool known;      /* BREAK: the fence, to one of them */
-    int failure; /* what one of the others said, or HF_OK */
+    int failure;     /* what one of the others said, or HF_OK */
     struct hf__answer answer;
     char error[HF__ERROR_BYTES];
 };

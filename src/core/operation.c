@@ -221,8 +221,8 @@ static void keep_what_a_majority_told(struct hf__core *core, struct hf__operatio
     }
 }
 
-/* A fence that was granted is known to one of every majority. Whoever says neither done nor gone may
- * still have the turn, or may have had it. */
+/* A fence that was granted is known to one of every majority. Whoever says neither done nor gone
+ * may still have the turn, or may have had it. */
 static int conclude_break(struct hf__core *core, struct hf__operation *operation)
 {
     uint32_t stores = (uint32_t)core->driver.stores;
@@ -302,7 +302,8 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
     switch (reply->kind) {
     case HF__REPLY_ENTRY:
         if (copy_entry(core, operation, reply->entry) < 0)
-            hf__events_answer(core, &operation->answer, fail(operation, HF_ENOMEM, "out of memory"));
+            hf__events_answer(core, &operation->answer,
+                              fail(operation, HF_ENOMEM, "out of memory"));
         return;
     case HF__REPLY_DONE:
         operation->done++;

@@ -170,8 +170,8 @@ struct hf__conn {
     const struct hf__recipe *recipe;
     const struct hf__env *env;
     enum hf__conn_state state;
-    uint32_t promises; /* of the live store; meaningful once UP */
-    uint64_t rescued;  /* hand-overs that a safety-net timer had to find */
+    uint32_t promises;  /* of the live store; meaningful once UP */
+    uint64_t rescued;   /* hand-overs that a safety-net timer had to find */
     enum hf__pace pace; /* of what advance() would send */
     bool holds_back;    /* the engine: something is written down that was not sent */
     bool is_near;       /* the engine: the store has the CPU that the last request was sent from */

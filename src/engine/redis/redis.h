@@ -199,6 +199,29 @@ struct hf__redis {
     char entry_name[HF_NAME_BYTES_MAX + 1];
 };
 
+/* --- terms.c: what does the URL ask for? --- */
+
+int hf__terms_read(struct hf__redis *conn, const struct hf__conn_options *options);
+bool hf__terms_tls(const struct hf__url *url);
+
+/* --- traffic.c: bytes out and in --- */
+
+#define HF__REDIS_PORT      6379
+#define HF__REDIS_READS_MAX 64 /* between two waits: a server that sends without end gets no more */
+
+void hf__traffic_send(struct hf__redis *conn);
+int hf__traffic_receive(struct hf__redis *conn); /* 1: something came */
+/* Nothing more is sent or read: what is left is answered, and then the connection is DOWN. */
+void hf__traffic_end(struct hf__redis *conn, int status);
+void hf__traffic_end_with_stream(struct hf__redis *conn);
+
+/* --- answers.c: whose is this answer? --- */
+
+/* 1 with a reply; 0: nothing more has come. */
+int hf__answers_next(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply);
+/* The same, while conn->current is a batch that is not handed out yet. */
+int hf__answers_next_of_batch(struct hf__redis *conn, struct hf__reply *out_reply);
+
 /* --- asked.c: what is under way on this connection --- */
 
 /* Starts a command of so many tickets; NULL: out of memory. What is appended to conn->out until

@@ -7,8 +7,8 @@ do
     local clock = redis.call('TIME')
     local now, t, lease = clock[1] .. string.sub('00000' .. clock[2], -6), ARGV[4], ARGV[5]
     local last = known[3] or '0000000000000000'
-    if known[1] and not known[2] and ARGV[9] == '0' and ARGV[2] == '' and now <= ARGV[6] and #now == 16 and
-        #ARGV[6] == 16 and #t == 16 and #last == 16 and last < t then
+    if known[1] and not known[2] and ARGV[9] == '0' and ARGV[2] == '' and now <= ARGV[6] and
+        #now == 16 and #ARGV[6] == 16 and #t == 16 and #last == 16 and last < t then
         local floor, longest, highest = string.match(known[1], '^(%d+) (%d+) (%d+) ')
         local number = tonumber(t)
         if tonumber(floor) < number and number <= tonumber(highest) and
