@@ -322,6 +322,9 @@ static void keep(struct hf_client *client)
 {
     struct hf__pollset set;
 
+    /* Whoever answers the leader kicks it, before others see that; otherwise it was forgotten. */
+    if (client->led && client->leader_answer->status != HF_PENDING && client->leader_until_ns > 0)
+        client->core.stats.rescued++;
     hf__loop_step(client);
     hf__pollset_init(&set);
     hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);

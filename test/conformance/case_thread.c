@@ -69,6 +69,7 @@ CASE(threads_lose_no_increment)
         total += counters.counts[i];
     CHECK_NUMBER(THREADS * counters.rounds, total);
     CHECK_NUMBER(THREADS * counters.rounds, world_stats(world->client).acquired);
+    CHECK_NUMBER(0, world_stats(world->client).rescued);
 }
 
 CASE(threads_with_clients_of_their_own_lose_no_increment)
