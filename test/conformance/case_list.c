@@ -351,7 +351,7 @@ CASE(a_purpose_is_the_clients_unless_the_grant_has_one)
     hf_close(client);
 }
 
-#define CROWD 3000 /* more than any store tells in one answer */
+#define CROWD 2500 /* more than any store tells in one answer */
 
 CASE(a_crowd_of_readers_is_listed_whole)
 {
@@ -368,8 +368,10 @@ CASE(a_crowd_of_readers_is_listed_whole)
     reading.mode = HF_SHARED;
     for (size_t i = 0; i < CROWD; i++)
         claims[i] = world_claim(world->client, name.text, &reading);
-    for (size_t i = 0; i < CROWD; i++)
+    for (size_t i = 0; i < CROWD; i++) {
         grants[i] = world_fetch(claims[i]);
+        hf_claim_free(claims[i]);
+    }
     writing.mode = HF_EXCLUSIVE;
     writer = world_claim(world->client, name.text, &writing);
     world_wait_for_waiters(world, name.text, 1);

@@ -55,7 +55,7 @@ size_t hf__raw_side(const char *key, size_t key_bytes, char out_side[HF__RAW_SID
     char encoded[HF__NAME_ENCODED_BYTES];
     uint8_t digest[DIGEST_BYTES];
     bool hashed;
-    int written;
+    size_t bytes;
 
     if (key_bytes <= HF_NAME_BYTES_MAX) {
         hf__name_encode(key, key_bytes, encoded, &hashed);
@@ -65,9 +65,12 @@ size_t hf__raw_side(const char *key, size_t key_bytes, char out_side[HF__RAW_SID
         for (size_t i = 0; i < DIGEST_BYTES; i++)
             (void)snprintf(encoded + 2 + 2 * i, 3, "%02x", digest[i]);
     }
-    written = snprintf(out_side, HF__RAW_SIDE_BYTES, SIDE_PREFIX "%s}", encoded);
-    assert(written > 0 && written < HF__RAW_SIDE_BYTES);
-    return (size_t)written;
+    bytes = strlen(encoded);
+    assert(sizeof(SIDE_PREFIX) + bytes + 1 <= HF__RAW_SIDE_BYTES);
+    memcpy(out_side, SIDE_PREFIX, sizeof(SIDE_PREFIX) - 1);
+    memcpy(out_side + sizeof(SIDE_PREFIX) - 1, encoded, bytes);
+    memcpy(out_side + sizeof(SIDE_PREFIX) - 1 + bytes, "}", 2);
+    return sizeof(SIDE_PREFIX) + bytes;
 }
 
 size_t hf__raw_key_of_side(const char *side, size_t side_bytes, char out_key[HF_NAME_BYTES_MAX + 1])
@@ -102,11 +105,10 @@ void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, siz
 
 void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id)
 {
-    char tag[24];
+    char tag[HF__REDIS_TAG_BYTES];
 
-    (void)snprintf(tag, sizeof(tag), "%llx", (unsigned long long)claim_id);
     hf__wire_out_text(&conn->out, conn->client);
-    hf__wire_out_text(&conn->out, tag);
+    hf__wire_out_word(&conn->out, tag, hf__words_tag(claim_id, tag));
 }
 
 void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf__request *request)

@@ -11,7 +11,8 @@
 
 #define HF__REDIS_PREFIX_BYTES 256
 #define HF__REDIS_KEY_BYTES    (HF__REDIS_PREFIX_BYTES + HF_NAME_BYTES_MAX + 8)
-#define HF__REDIS_WHO_BYTES    (HF__PURPOSE_BYTES + HF__HOST_BYTES + 48)
+#define HF__REDIS_WHO_BYTES    (HF__PURPOSE_BYTES + HF__HOST_BYTES + 64)
+#define HF__REDIS_TAG_BYTES    17 /* of a claim's number in hex */
 #define HF__REDIS_BATCH_MAX    64
 #define HF__REDIS_SCRIPTS_MAX  8
 #define HF__SHA1_HEX_BYTES     40
@@ -189,9 +190,8 @@ struct hf__redis {
     char prefix[HF__REDIS_PREFIX_BYTES];
     char password[HF__SECRET_BYTES_MAX + 1]; /* of the URL or its file, as of this connection */
     char client[17];                         /* its number in hex: channels and records carry it */
-    char host[HF__HOST_BYTES];
+    char whence[HF__HOST_BYTES + 24];        /* "pid host" */
     char purpose[HF__PURPOSE_BYTES];
-    long pid;
     bool listens_to_calls;
     bool listens_to_keeper;
     struct hf__holder holder; /* that a reply points at */
@@ -274,6 +274,7 @@ void hf__scan_done(struct hf__redis *conn);
 size_t hf__words_key(const struct hf__redis *conn, const char *name, size_t name_bytes,
                      char out_key[HF__REDIS_KEY_BYTES], bool *out_hashed);
 void hf__words_token(const uint8_t token[HF__TOKEN_BYTES], char out_text[2 * HF__TOKEN_BYTES + 1]);
+size_t hf__words_tag(uint64_t claim_id, char out_tag[HF__REDIS_TAG_BYTES]);
 size_t hf__words_who(const struct hf__redis *conn, uint64_t claim_id, const char *purpose,
                      char out_who[HF__REDIS_WHO_BYTES]);
 /* "client pid host purpose"; false: written by somebody else. */

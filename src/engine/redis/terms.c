@@ -72,6 +72,7 @@ static int read_options(struct hf__redis *conn, const struct hf__conn_options *o
     const char *prefix = hf__url_option(options->url, "prefix");
     const char *wait = hf__url_option(options->url, RESTART_WAIT);
     int64_t wait_ms = 0;
+    char host[HF__HOST_BYTES] = "";
 
     if (!hf__text_copy(conn->prefix, sizeof(conn->prefix),
                        prefix ? prefix : conn->recipe->default_prefix))
@@ -86,13 +87,13 @@ static int read_options(struct hf__redis *conn, const struct hf__conn_options *o
     conn->wall_offset_us = options->wall_offset_us;
     conn->listens_to_calls = options->carries_calls;
     conn->listens_to_keeper = options->carries_keeping;
-    conn->pid = (long)getpid();
-    if (gethostname(conn->host, sizeof(conn->host) - 1) < 0 || !conn->host[0])
-        hf__text_copy(conn->host, sizeof(conn->host), "unknown");
-    for (char *at = conn->host; *at; at++) {
+    if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
+        hf__text_copy(host, sizeof(host), "unknown");
+    for (char *at = host; *at; at++) {
         if (*at <= ' ' || *at > '~')
             *at = '_';
     }
+    (void)snprintf(conn->whence, sizeof(conn->whence), "%ld %s", (long)getpid(), host);
     return HF_OK;
 }
 

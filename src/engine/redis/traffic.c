@@ -45,8 +45,7 @@ static bool holds_back(const struct hf__redis *conn)
 {
     size_t count = hf__buffer_count(&conn->out.buffer);
 
-    if (conn->base.pace == HF__PACE_AT_ONCE || count == 0 || count >= HELD_BACK_MAX ||
-        !conn->greeted)
+    if (conn->base.pace == HF__PACE_AT_ONCE || count >= HELD_BACK_MAX || !conn->greeted)
         return false;
     if (conn->base.pace == HF__PACE_WITH_ANSWERS && !awaits_answer(conn))
         return false;
@@ -57,6 +56,9 @@ void hf__traffic_send(struct hf__redis *conn)
 {
     size_t count;
 
+    conn->base.holds_back = false;
+    if (hf__buffer_count(&conn->out.buffer) == 0)
+        return;
     conn->base.is_near = conn->peer_cpu == sched_getcpu();
     conn->base.holds_back = holds_back(conn);
     if (conn->base.holds_back)

@@ -19,6 +19,8 @@
 #define LINE_MAX 65536u /* an error text; everything longer has a length before it */
 #define OUT_MAX  (64u << 20)
 
+#define COUNT_BYTES_MAX 32
+
 /* --- out --- */
 
 void hf__wire_out_init(struct hf__outgoing *out, const struct hf__env *env)
@@ -32,38 +34,48 @@ void hf__wire_out_done(struct hf__outgoing *out)
     hf__buffer_done(&out->buffer);
 }
 
-static void append(struct hf__outgoing *out, const char *bytes, size_t count)
+/* `*12\r\n` or `$12\r\n`; how many bytes it is. */
+static size_t put_count(char *to, char kind, size_t count)
 {
-    if (out->status == HF_OK && count > 0)
-        out->status = hf__buffer_append(&out->buffer, bytes, count);
-}
+    char digits[24];
+    size_t at = sizeof(digits);
+    size_t bytes;
 
-/* `*12\r\n` or `$12\r\n` */
-static void append_count(struct hf__outgoing *out, char kind, size_t count)
-{
-    char line[24];
-    size_t at = sizeof(line);
-
-    line[--at] = '\n';
-    line[--at] = '\r';
     do {
-        line[--at] = (char)('0' + count % 10);
+        digits[--at] = (char)('0' + count % 10);
         count /= 10;
     } while (count > 0);
-    line[--at] = kind;
-    append(out, line + at, sizeof(line) - at);
+    bytes = sizeof(digits) - at;
+    to[0] = kind;
+    memcpy(to + 1, digits + at, bytes);
+    memcpy(to + 1 + bytes, "\r\n", 2);
+    return bytes + 3;
 }
 
 void hf__wire_out_begin(struct hf__outgoing *out, size_t words)
 {
-    append_count(out, '*', words);
+    void *space;
+
+    if (out->status == HF_OK)
+        out->status = hf__buffer_reserve(&out->buffer, COUNT_BYTES_MAX, &space);
+    if (out->status == HF_OK)
+        hf__buffer_commit(&out->buffer, put_count(space, '*', words));
 }
 
 void hf__wire_out_word(struct hf__outgoing *out, const char *bytes, size_t count)
 {
-    append_count(out, '$', count);
-    append(out, bytes, count);
-    append(out, "\r\n", 2);
+    void *space;
+    size_t at;
+
+    if (out->status == HF_OK)
+        out->status = hf__buffer_reserve(&out->buffer, COUNT_BYTES_MAX + count + 2, &space);
+    if (out->status != HF_OK)
+        return;
+    at = put_count(space, '$', count);
+    if (count > 0)
+        memcpy((char *)space + at, bytes, count);
+    memcpy((char *)space + at + count, "\r\n", 2);
+    hf__buffer_commit(&out->buffer, at + count + 2);
 }
 
 void hf__wire_out_text(struct hf__outgoing *out, const char *text)

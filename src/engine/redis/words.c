@@ -41,17 +41,41 @@ void hf__words_token(const uint8_t token[HF__TOKEN_BYTES], char out_text[2 * HF_
     out_text[2 * HF__TOKEN_BYTES] = '\0';
 }
 
+static char *put(char *to, const char *text, size_t bytes)
+{
+    memcpy(to, text, bytes);
+    return to + bytes;
+}
+
+size_t hf__words_tag(uint64_t claim_id, char out_tag[HF__REDIS_TAG_BYTES])
+{
+    size_t bytes = 1;
+
+    for (uint64_t rest = claim_id >> 4; rest > 0; rest >>= 4)
+        bytes++;
+    out_tag[bytes] = '\0';
+    for (size_t i = bytes; i > 0; i--, claim_id >>= 4)
+        out_tag[i - 1] = "0123456789abcdef"[claim_id & 15];
+    return bytes;
+}
+
 size_t hf__words_who(const struct hf__redis *conn, uint64_t claim_id, const char *purpose,
                      char out_who[HF__REDIS_WHO_BYTES])
 {
-    char cut[HF__PURPOSE_BYTES];
-    int written;
+    char *at = out_who;
 
-    hf__text_copy(cut, sizeof(cut), purpose && *purpose ? purpose : conn->purpose);
-    written = snprintf(out_who, HF__REDIS_WHO_BYTES, "%s %llx %ld %s %s", conn->client,
-                       (unsigned long long)claim_id, conn->pid, conn->host, cut);
-    assert(written > 0 && written < HF__REDIS_WHO_BYTES);
-    return (size_t)written;
+    at = put(at, conn->client, strlen(conn->client));
+    *at++ = ' ';
+    at += hf__words_tag(claim_id, at);
+    *at++ = ' ';
+    at = put(at, conn->whence, strlen(conn->whence));
+    *at++ = ' ';
+    if (!purpose || !*purpose)
+        purpose = conn->purpose;
+    at = put(at, purpose, strnlen(purpose, HF__PURPOSE_BYTES - 1));
+    *at = '\0';
+    assert(at < out_who + HF__REDIS_WHO_BYTES);
+    return (size_t)(at - out_who);
 }
 
 /* The next word, up to a blank or the end. */
