@@ -23,7 +23,8 @@ struct hf_client {
     bool led;                         /* a caller polls the call lane */
     bool gathering;                   /* a caller is about to, and lets others write down first */
     struct hf__answer *leader_answer; /* what the leader waits for */
-    uint64_t leader_until_ns;
+    uint64_t leader_until_ns;         /* it wakes by then, or the keeper wakes it */
+    bool leader_is_timed;             /* by itself */
     int leader_fd;
     int event_fd;
     bool event_raised;

@@ -29,6 +29,7 @@
 #define SPIN_AHEAD_MAX  3 /* whoever is further back has time to sleep */
 #define QUIET_NS        (50 * HF__NS_PER_MS)
 #define CALLERS_NS      (1 * HF__NS_PER_S)
+#define FAR_NS          (3 * HF__NS_PER_S)
 
 static void kick(int fd)
 {
@@ -57,6 +58,16 @@ static void raise_events(struct hf_client *client)
         kick(client->event_fd);
     else
         drain(client->event_fd);
+}
+
+/* From now on the leader wakes by itself. */
+static void watch_leader(struct hf_client *client)
+{
+    if (!client->led || client->leader_is_timed || client->leader_until_ns == 0 ||
+        client->leader_until_ns > client->seen_ns + FAR_NS)
+        return;
+    client->leader_until_ns = 0;
+    kick(client->leader_fd);
 }
 
 /* Makes sure that somebody wakes in time for what is due. */
@@ -112,12 +123,13 @@ void hf__loop_step_soon(struct hf_client *client)
 
 static void sleep_on(struct hf__pollset *set)
 {
-    uint64_t now_ns = hf__clock_now_ns();
+    bool forever = set->deadline_ns == HF__NEVER;
+    uint64_t now_ns = forever ? 0 : hf__clock_now_ns();
     uint64_t wait_ns = set->deadline_ns > now_ns ? set->deadline_ns - now_ns : 0;
     struct timespec wait = { .tv_sec = (time_t)(wait_ns / HF__NS_PER_S),
                              .tv_nsec = (long)(wait_ns % HF__NS_PER_S) };
 
-    ppoll(set->fds, set->count, set->deadline_ns == HF__NEVER ? NULL : &wait, NULL);
+    ppoll(set->fds, set->count, forever ? NULL : &wait, NULL);
 }
 
 void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
@@ -129,6 +141,14 @@ void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
 }
 
 /* --- callers --- */
+
+/* A timer costs as much as a tenth of an answer. The keeper looks every CALLERS_NS while anybody
+ * waits; whoever need not wake for much longer can leave that to it. */
+static bool keeper_watches(const struct hf_client *client)
+{
+    return client->has_keeper && client->leader_until_ns > client->seen_ns + FAR_NS &&
+           client->keeper_until_ns <= client->seen_ns + CALLERS_NS;
+}
 
 /* Where several stores have our CPU, each of them would wake us with its answer before the next one
  * gets to work. */
@@ -145,6 +165,9 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
     client->led = true;
     client->leader_answer = answer;
     client->leader_until_ns = set.deadline_ns;
+    client->leader_is_timed = !keeper_watches(client);
+    if (!client->leader_is_timed)
+        set.deadline_ns = HF__NEVER;
     hf__entry_unlock(client);
     if (yields)
         sched_yield();
@@ -326,6 +349,7 @@ static void keep(struct hf_client *client)
     if (client->led && client->leader_answer->status != HF_PENDING && client->leader_until_ns > 0)
         client->core.stats.rescued++;
     hf__loop_step(client);
+    watch_leader(client);
     hf__pollset_init(&set);
     hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);
     if (tends_calls(client, &set))
