@@ -101,9 +101,10 @@ bool hf__words_read_who(const char *text, size_t bytes, struct hf__holder *out_h
     size_t purpose_bytes;
 
     memset(out_holder, 0, sizeof(*out_holder));
-    if (take_word(&text, &bytes, word, sizeof(word)) == 0 ||
-        take_word(&text, &bytes, word, sizeof(word)) == 0)
-        return false;
+    for (int skipped = 0; skipped < 2; skipped++) { /* client and tag */
+        if (take_word(&text, &bytes, word, sizeof(word)) == 0)
+            return false;
+    }
     if (take_word(&text, &bytes, word, sizeof(word)) == 0 ||
         !hf__text_to_u64(word, strlen(word), &pid) || pid > INT32_MAX)
         return false;
