@@ -176,6 +176,8 @@ static void crash_store(struct world *world, bool forgets)
         return;
     /* Whoever forgets who holds waits until nobody can: the longest lease there may be. Of a quorum
      * the others must see to that. */
+    if (forgets && world->plan.stores > 1 && world_chance(world, 70))
+        down_ns = world_between(world, MS, 60 * MS); /* back before anybody has noticed */
     if (forgets && world->plan.stores == 1)
         down_ns += LEASE_NS_MAX + LEASE_NS_MAX / 20;
     TRACE(world, -1, "store %zu crashes%s", store->index, forgets ? " and forgets" : "");
