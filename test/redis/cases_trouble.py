@@ -242,6 +242,16 @@ def a_lock_that_another_program_overwrote_is_lost(world):
 
 
 @case
+def a_lock_that_was_deleted_was_not_ours_until_now(world):
+    for recipe in RECIPES:
+        with setting(world, 1) as (redis, client):
+            client.open(redis.url(recipe=recipe))
+            client.acquire("n", lease_ms=60000)
+            redis.call("DEL", "hf:{n}" if recipe == "fair" else "n")
+            client.release("ELOST")
+
+
+@case
 def one_lock_that_was_overwritten_costs_no_other_its_lease(world):
     for recipe in RECIPES:
         with setting(world, 1) as (redis, client):
