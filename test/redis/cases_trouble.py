@@ -268,6 +268,27 @@ def one_lock_that_was_overwritten_costs_no_other_its_lease(world):
 
 
 @case
+def one_lock_that_was_overwritten_costs_nobody_its_place_in_another_line(world):
+    with setting(world, 2) as (redis, holder, waiter):
+        keys = [key.replace("n", f"n{i}") for i, key in enumerate(foreign_keys("fair"))]
+        victims = [f"n{i}" for i in range(len(keys))]
+        for client in (holder, waiter):
+            client.open(redis.url())
+        for name in victims + ["kept"]:
+            holder.acquire(name)
+        for name in victims + ["kept"]:  # refreshed together, as long as they wait
+            waiter.do(f"start 5000 -1 {name}")
+        for key in keys:
+            redis.call("DEL", key)
+            redis.call("HSET", key, "foreign", "1")
+        for _ in victims:  # each has its answer
+            waiter.event("granted")
+        check_equal(Answer(waiter.ask("wait 0")).status, "PENDING", "who waits for another lock")
+        holder.release()
+        waiter.do("wait -1")
+
+
+@case
 def scripts_that_the_server_forgot_are_loaded_again(world):
     for recipe in RECIPES:
         with setting(world, 2) as (redis, holder, waiter):
