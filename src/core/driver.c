@@ -20,6 +20,7 @@
 #define REOPEN_MOST_NS  (1 * HF__NS_PER_S)
 
 #define FENCES_OF_A_TURN 256 /* the lowest 8 bits count what is handed on within the client */
+#define FAR_US           (3600ull * 1000 * 1000) /* ahead of the time: a store takes no more */
 
 static int start(struct hf__driver *driver, size_t lane, size_t store, uint64_t now_ns)
 {
@@ -136,6 +137,32 @@ static uint64_t propose(struct hf__driver *driver, uint64_t now_ns)
         proposal = driver->highest_proposal + FENCES_OF_A_TURN;
     driver->highest_proposal = proposal;
     return proposal;
+}
+
+/* A store that tells of fences far ahead of the time has had a wrong clock, or it lies. One
+ * proposal above them is tried; the others would not follow, so no other claim must suffer. */
+static bool is_far(const struct hf__driver *driver, uint64_t fence, uint64_t now_ns)
+{
+    uint64_t now_us = driver->proposal_offset_us + now_ns / HF__NS_PER_US;
+
+    return fence / FENCES_OF_A_TURN > now_us + FAR_US;
+}
+
+static void propose_again(struct hf__driver *driver, const struct hf__ballot *ballot,
+                          struct hf__reply *reply)
+{
+    uint64_t proposal = (ballot->votes.highest / FENCES_OF_A_TURN + 1) * FENCES_OF_A_TURN;
+    uint64_t now_ns = reply->ticket.sent_ns;
+
+    if (is_far(driver, ballot->fence, now_ns)) { /* that was it */
+        reply->kind = HF__REPLY_REFUSED;
+        reply->fence = 0;
+        return;
+    }
+    reply->kind = HF__REPLY_CHANGED; /* the core asks again, with this proposal */
+    reply->fence = proposal;
+    if (!is_far(driver, proposal, now_ns) && driver->highest_proposal < proposal)
+        driver->highest_proposal = proposal;
 }
 
 /* A store that came back without our lock takes it again, with the fence that we have, once a
@@ -315,10 +342,12 @@ static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
     }
     switch (reply->kind) {
     case HF__REPLY_GRANTED:
-        if (ballot->kind != HF__REQUEST_CLAIM || !reply->low)
-            votes->accepted++;
-        else
+        if (ballot->kind == HF__REQUEST_CLAIM && reply->low)
             votes->low++;
+        else if (ballot->kind == HF__REQUEST_CLAIM && reply->fence != ballot->fence)
+            votes->unknown++; /* what it accepted is not what we proposed */
+        else
+            votes->accepted++;
         break;
     case HF__REPLY_QUEUED:
     case HF__REPLY_REFUSED:
@@ -375,11 +404,8 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
         ballot->granted = true;
         reply->kind = HF__REPLY_GRANTED;
         break;
-    case HF__VERDICT_PROPOSE: /* the core asks again, with this proposal */
-        reply->kind = HF__REPLY_CHANGED;
-        reply->fence = (ballot->votes.highest / FENCES_OF_A_TURN + 1) * FENCES_OF_A_TURN;
-        if (driver->highest_proposal < reply->fence)
-            driver->highest_proposal = reply->fence;
+    case HF__VERDICT_PROPOSE:
+        propose_again(driver, ballot, reply);
         break;
     case HF__VERDICT_REFUSED:
         reply->kind = HF__REPLY_REFUSED;

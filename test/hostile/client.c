@@ -1,12 +1,18 @@
 /* client.c (hostile): what does a program see of a server that means harm?
  *
- *     client URL GOOD-URL NAME
+ *     client URL GOOD-URL NAME [first] [fences] [patient] [extra WAIT-MS]
  *
- * Uses every kind of request on URL once: it takes NAME, extends, lists, waits in vain for a lock
- * that is held through GOOD-URL, downgrades, breaks, and gives back. Prints a line for each call,
- * `CALL STATUS MILLISECONDS TEXT`, and last `memory N`: the most that this process ever had in
- * memory, in KiB. It exits with 0 whatever the answers were. */
+ * Uses every kind of request on URL once: it takes NAME, extends, downgrades, breaks, gives back,
+ * lists a lock that is held through GOOD-URL, and waits for it in vain. `first`: GOOD-URL is opened
+ * only when it is needed. `fences`: NAME is taken through GOOD-URL too, before (unless `first`) and
+ * after. `patient`: it has time, because it must succeed. `extra`: before all that it takes
+ * NAME-extra, which somebody else has left there.
+ *
+ * Prints a line for each call, `CALL STATUS MILLISECONDS TEXT`; a line `fence CALL NUMBER` for each
+ * grant; and last `memory N`: the most that this process ever had in memory, in KiB. It exits with
+ * 0 whatever the answers were. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +23,18 @@
 #define CONNECT_MS 1000
 #define LEASE_MS   300
 #define WAIT_MS    700
+#define PATIENT_MS 5000
 #define FULL_MS    20000
+
+struct plan {
+    const char *url;
+    const char *good_url;
+    const char *name;
+    bool first;
+    bool fences;
+    bool patient;
+    int64_t extra_ms; /* 0: none */
+};
 
 static int64_t now_ms(void)
 {
@@ -35,25 +52,35 @@ static int tell(const hf_client *client, const char *call, int status, int64_t b
     return status;
 }
 
-static int open_client(const char *url, const char *call, hf_client **out_client)
+static int open_client(const char *url, const char *call, int64_t connect_ms,
+                       hf_client **out_client)
 {
     struct hf_open_options options = HF_OPEN_OPTIONS_INIT;
     int64_t began_ms = now_ms();
 
-    options.connect_ms = CONNECT_MS;
+    options.connect_ms = connect_ms;
     options.lease_ms = LEASE_MS;
     return tell(NULL, call, hf_open(url, &options, out_client), began_ms);
 }
 
-static int acquire(hf_client *client, const char *call, const char *name, int64_t lease_ms,
-                   hf_grant **out_grant)
+static int acquire(hf_client *client, const char *call, const char *name,
+                   const struct hf_acquire_options *options, hf_grant **out_grant)
+{
+    int64_t began_ms = now_ms();
+    int status = tell(client, call, hf_acquire(client, name, options, out_grant), began_ms);
+
+    if (status == HF_OK)
+        (void)printf("fence %s %" PRIu64 "\n", call, hf_grant_fence(*out_grant));
+    return status;
+}
+
+static struct hf_acquire_options terms(int64_t lease_ms, int64_t wait_ms)
 {
     struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
-    int64_t began_ms = now_ms();
 
-    options.wait_ms = WAIT_MS;
     options.lease_ms = lease_ms;
-    return tell(client, call, hf_acquire(client, name, &options, out_grant), began_ms);
+    options.wait_ms = wait_ms;
+    return options;
 }
 
 static int count(const struct hf_holding *holding, void *context)
@@ -73,26 +100,51 @@ static void look_around(hf_client *client)
     (void)tell(client, "list", status, began_ms);
 }
 
-/* Somebody else holds it, as an honest server says. */
+/* Somebody else holds it, as an honest server says, and the list should. */
 static void wait_in_vain(hf_client *client, hf_client *good, const char *name)
 {
+    struct hf_acquire_options long_lease = terms(FULL_MS, FULL_MS);
+    struct hf_acquire_options short_lease = terms(LEASE_MS, WAIT_MS);
     char busy[256];
     hf_grant *theirs = NULL;
     hf_grant *ours = NULL;
 
     (void)snprintf(busy, sizeof(busy), "%s-busy", name);
-    if (acquire(good, "good-acquire", busy, FULL_MS, &theirs) < 0)
+    if (acquire(good, "good-acquire", busy, &long_lease, &theirs) < 0)
         exit(EXIT_FAILURE);
-    if (acquire(client, "wait", busy, LEASE_MS, &ours) == HF_OK)
+    look_around(client);
+    if (acquire(client, "wait", busy, &short_lease, &ours) == HF_OK)
         hf_release_start(ours);
     hf_release_start(theirs);
 }
 
-static void use_grant(hf_client *client, const char *name, hf_grant *grant)
+/* What a dead program left. */
+static void take_extra(hf_client *client, const struct plan *plan)
+{
+    struct hf_acquire_options options = terms(LEASE_MS, plan->extra_ms);
+    char extra[256];
+    hf_grant *grant = NULL;
+
+    (void)snprintf(extra, sizeof(extra), "%s-extra", plan->name);
+    if (acquire(client, "extra", extra, &options, &grant) == HF_OK)
+        hf_release_start(grant);
+}
+
+/* An honest turn, to see its fence. */
+static void take_honestly(hf_client *good, const char *call, const char *name)
+{
+    struct hf_acquire_options options = terms(FULL_MS, FULL_MS);
+    hf_grant *grant = NULL;
+
+    if (acquire(good, call, name, &options, &grant) < 0 || hf_release(grant) < 0)
+        exit(EXIT_FAILURE);
+}
+
+static void use_grant(hf_client *client, const char *name, hf_grant *grant, int64_t lease_ms)
 {
     int64_t began_ms = now_ms();
 
-    (void)tell(client, "extend", hf_grant_extend(grant, LEASE_MS), began_ms);
+    (void)tell(client, "extend", hf_grant_extend(grant, lease_ms), began_ms);
     began_ms = now_ms();
     (void)tell(client, "downgrade", hf_grant_downgrade(grant), began_ms);
     began_ms = now_ms();
@@ -115,27 +167,68 @@ static void tell_memory(void)
         (void)fclose(file);
 }
 
-int main(int argument_count, char **arguments)
+static hf_client *open_good(const struct plan *plan)
 {
-    hf_client *client = NULL;
     hf_client *good = NULL;
-    hf_grant *grant = NULL;
-    int64_t began_ms;
 
-    if (argument_count != 4)
-        return 2;
-    if (open_client(arguments[2], "good-open", &good) < 0)
-        return EXIT_FAILURE;
-    if (open_client(arguments[1], "open", &client) == HF_OK) {
-        if (acquire(client, "acquire", arguments[3], LEASE_MS, &grant) == HF_OK)
-            use_grant(client, arguments[3], grant);
-        look_around(client);
-        wait_in_vain(client, good, arguments[3]);
-    }
+    if (open_client(plan->good_url, "good-open", PATIENT_MS, &good) < 0)
+        exit(EXIT_FAILURE);
+    if (plan->fences && !plan->first)
+        take_honestly(good, "good-before", plan->name);
+    return good;
+}
+
+static void use_client(hf_client *client, const struct plan *plan)
+{
+    int64_t lease_ms = plan->patient ? PATIENT_MS : LEASE_MS;
+    struct hf_acquire_options options = terms(lease_ms, plan->patient ? PATIENT_MS : WAIT_MS);
+    hf_grant *grant = NULL;
+
+    if (plan->extra_ms > 0)
+        take_extra(client, plan);
+    if (acquire(client, "acquire", plan->name, &options, &grant) == HF_OK)
+        use_grant(client, plan->name, grant, lease_ms);
+}
+
+static void play(const struct plan *plan)
+{
+    hf_client *good = plan->first ? NULL : open_good(plan);
+    hf_client *client = NULL;
+    int64_t began_ms;
+    int64_t connect_ms = plan->patient ? PATIENT_MS : CONNECT_MS;
+    bool is_open = open_client(plan->url, "open", connect_ms, &client) == HF_OK;
+
+    if (is_open)
+        use_client(client, plan);
+    if (!good)
+        good = open_good(plan);
+    if (is_open)
+        wait_in_vain(client, good, plan->name);
     began_ms = now_ms();
     hf_close(client);
     (void)tell(NULL, "close", HF_OK, began_ms);
+    if (plan->fences)
+        take_honestly(good, "good-after", plan->name);
     hf_close(good);
+}
+
+int main(int argument_count, char **arguments)
+{
+    struct plan plan = { NULL };
+
+    if (argument_count < 4)
+        return 2;
+    plan.url = arguments[1];
+    plan.good_url = arguments[2];
+    plan.name = arguments[3];
+    for (int i = 4; i < argument_count; i++) {
+        plan.first = plan.first || strcmp(arguments[i], "first") == 0;
+        plan.patient = plan.patient || strcmp(arguments[i], "patient") == 0;
+        plan.fences = plan.fences || strcmp(arguments[i], "fences") == 0;
+        if (strcmp(arguments[i], "extra") == 0 && i + 1 < argument_count)
+            plan.extra_ms = strtoll(arguments[i + 1], NULL, 10);
+    }
+    play(&plan);
     tell_memory();
     return EXIT_SUCCESS;
 }

@@ -9,7 +9,20 @@ import collections
 import socket
 import threading
 
-SCRIPTS = {"fair": ["claim", "refresh", "renew", "release", "lower", "break", "list"]}
+SCRIPTS = {  # in the order in which they are loaded
+    "fair": ["claim", "refresh", "renew", "release", "lower", "break", "list"],
+    "set": ["claim", "renew", "release", "list", "break"],
+    "setnx": ["claim", "renew", "release", "list", "break", "look", "repair"],
+    "getset": ["claim", "renew", "release", "list", "look", "restore"],
+    "redlock": ["claim", "renew", "release", "break", "list", "survey", "admit"],
+}
+COMMANDS = {  # those of its own that are no scripts
+    "fair": [], "set": [], "redlock": ["get"],
+    "setnx": ["setnx", "pexpire", "watch", "get", "unwatch", "multi", "del", "exec"],
+    "getset": ["setnx", "get", "getset"],
+}
+# What must be answered wrongly, for another step to be reached.
+BEFORE = {("getset", "restore"): ("getset", b"$5\r\nhello\r\n")}
 GREETING = ["connect", "hello", "select", "info", "config", "eval", "load", "subscribe", "time"]
 
 
@@ -123,6 +136,8 @@ class Link:
             if step == self.middle.step:
                 self.middle.hit()
                 self.middle.trick(self, raw)
+            elif step == self.middle.before[0]:
+                self.client.sendall(self.middle.before[1])
             else:
                 self.client.sendall(raw)
 
@@ -132,6 +147,7 @@ class Middle:
 
     def __init__(self, port_behind, recipe, step, trick):
         self.port_behind, self.recipe, self.step, self.trick = port_behind, recipe, step, trick
+        self.before = BEFORE.get((recipe, step), ("", b""))
         self.hits = 0
         self.links = []
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -1,7 +1,8 @@
 """What a hostile server may send instead of an answer. A trick gets the link and the good answer.
 
-CODEC tricks attack the reader of bytes, TYPES are whole values of the wrong kind, WORDS are what
-our scripts might answer, but should not.
+CODEC tricks attack the reader of bytes, TYPES are whole values of the wrong kind, PLAIN are what
+commands answer, WORDS are what our scripts might answer, but should not; some recipes have more of
+these.
 """
 
 import random
@@ -193,7 +194,72 @@ WORDS = {
     "full": array("full"),
     "collision": array("collision"),
     "nonsense": array("nonsense", 1, 2, 3),
+    "plain 5": b"$1\r\n5\r\n",
+    "plain 0": b"$1\r\n0\r\n",
+    "plain -5": b"$2\r\n-5\r\n",
+    "plain too much": b"$16\r\n9007199254740993\r\n",
+    "zero": b":0\r\n",
+    "one": b":1\r\n",
+    "two": b":2\r\n",
 }
+WHO = "0123456789abcdef 1 77 host purpose"
+RAW_WORDS = {  # of set, setnx and getset
+    "refused by somebody": array("refused", "5", WHO),
+    "refused by another program": array("refused", "0", ""),
+    "refused by a crowd": array("refused", "5", "a b 77 " + "h" * 70000),
+    "refused by a number": array("refused", "5", 5),
+    "refused too much": array("refused", "9007199254740993", WHO),
+    "refused, and granted": array("granted", "5", 0, "value", -1),
+    "refused, and done": array("done", "5", WHO, "value", -1),
+    "refused without a limit": array("refused", "0", "", "value", -1),
+    "refused without a value": array("refused", "0", "", "", -1),
+    "refused for ever": array("refused", "0", WHO, "v" * 70000, 999999999999999999),
+    "refused behind an array": array("refused", "0", WHO, array("v"), 5),
+    "ours": array("ours"),
+    "foreign": array("foreign"),
+}
+HELD_HERE = "0123456789abcdef0123456789abcdef 5 1000 0 7 " + WHO
+QUORUM_WORDS = {
+    "granted what nobody proposed": array("granted", "9007199254740991"),
+    "low": array("low"),
+    "low 0": array("low", "0"),
+    "low -5": array("low", "-5"),
+    "low text": array("low", "x"),
+    "low far": array("low", "9007199254740991"),
+    "low too much": array("low", "9007199254740992"),
+    "refused here": array("refused", "5", 1000, HELD_HERE),
+    "refused far": array("refused", "9007199254740991", 1000, HELD_HERE),
+    "refused by nobody": array("refused", "5", -2, ""),
+    "refused by a crowd": array("refused", "5", 5, HELD_HERE + "x" * 70000),
+    "unmarked": array("unmarked"),
+    "done 0": array("done", "0", "0", "0123"),
+    "done far": array("done", "9007199254740991", "86400000", "0123"),
+    "done far and soon": array("done", "9007199254740991", "0", "0123"),
+    "done too long": array("done", "5", "86400001", "0123"),
+    "done too much": array("done", "9007199254740992", "5", "0123"),
+    "done negative": array("done", "-5", "-5", "-5"),
+    "done arrays": array("done", array(), array("5"), array("0123")),
+}
+PLAIN = {
+    "zero": send(b":0\r\n"),
+    "one": send(b":1\r\n"),
+    "two": send(b":2\r\n"),
+    "huge": send(b":9223372036854775807\r\n"),
+    "queued": send(b"+QUEUED\r\n"),
+    "a past time": send(b"$1\r\n1\r\n"),
+    "a time far off": send(b"$19\r\n9223372036854775807\r\n"),
+    "a time of 30 digits": send(b"$30\r\n" + b"9" * 30 + b"\r\n"),
+    "a long text": send(b"$70000\r\n" + b"x" * 70000 + b"\r\n"),
+    "what EXEC might answer": send(array(1, 1)),
+    "what EXEC might answer of nothing": send(array(0, 0)),
+    "errors within": send(b"*2\r\n-ERR no\r\n-ERR no\r\n"),
+    "execabort": send(b"-EXECABORT Transaction discarded because of previous errors.\r\n"),
+    "wrongtype": send(b"-WRONGTYPE Operation against a key\r\n"),
+}
+# The same for other steps than those of `fair`: the reader of bytes is one for all.
+FEW_CODEC = ["huge array, and its values", "text beyond the limit", "nested 100000 deep",
+             "endless line, slowly", "endless messages", "garbage", "an answer too early",
+             "answers that nobody asked for"]
 
 ENTRY = array(0, "x", "5", 1000, 1000, "0123456789abcdef 1 77 host purpose")
 KEYS = ["hf:{a}", "hf:{" + "n" * 5000 + "}", "hf:{~x" + "61" * 3000 + "}", "hf:{~s}", "hf:{}", "}",

@@ -153,6 +153,8 @@ static bool answer(struct table *table, enum hf__request_kind kind, size_t store
         if (sent->store != store || sent->ticket.kind != kind || sent->answered)
             continue;
         sent->answered = true;
+        if (reply.kind == HF__REPLY_GRANTED && reply.fence == 0)
+            reply.fence = sent->fence;
         reply.ticket = sent->ticket;
         table->reply = reply;
         table->reply_store = store;
@@ -337,6 +339,45 @@ TEST(ballot, too_low_is_asked_again_above_all_that_was_told)
             CHECK(table->sent[i].fence == (COUNTER_LOW / 256 + 1) * 256);
         finish(table, START_NS + 2 * HF__NS_PER_MS);
     }
+}
+
+TEST(ballot, a_fence_that_nobody_proposed_is_no_acceptance)
+{
+    struct table *table = begin(3);
+    struct hf__reply liar = reply_of(ACCEPTS);
+
+    claim(table, 0);
+    liar.fence = table->sent[0].fence + 256;
+    answer(table, HF__REQUEST_CLAIM, 0, liar, START_NS);
+    answer(table, HF__REQUEST_CLAIM, 1, liar, START_NS);
+    answer(table, HF__REQUEST_CLAIM, 2, reply_of(ACCEPTS), START_NS);
+    CHECK(table->claim->answer.status != HF_OK);
+    CHECK_EQUAL(asked(table, HF__REQUEST_RELEASE), 3);
+    finish(table, START_NS);
+}
+
+/* Or one store that lies could keep a client from every lock for ever. */
+TEST(ballot, a_counter_far_ahead_is_tried_once_and_not_remembered)
+{
+    static const enum answer answers[] = { LOW, ACCEPTS, REFUSES };
+    struct table *table = begin(3);
+
+    claim(table, HF_FOREVER);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 3; i++)
+            answer(table, HF__REQUEST_CLAIM, i,
+                   round && i == 1 ? reply_of(LOW) : reply_of(answers[i]), START_NS);
+    }
+    CHECK_EQUAL(count_sent(table, HF__REQUEST_CLAIM), 6);
+    CHECK_EQUAL(asked(table, HF__REQUEST_RELEASE), 3);
+    CHECK(table->sent[5].fence > COUNTER_LOW);
+    for (size_t i = 0; i < 3; i++)
+        answer(table, HF__REQUEST_RELEASE, i, (struct hf__reply){ .kind = HF__REPLY_GONE },
+               START_NS);
+    hf__core_step(&table->core, START_NS + HF__NS_PER_S);
+    CHECK_EQUAL(count_sent(table, HF__REQUEST_CLAIM), 9);
+    CHECK(table->sent[table->sent_count - 1].fence < COUNTER_LOW);
+    finish(table, START_NS + HF__NS_PER_S);
 }
 
 /* The answers lay in a buffer while we were stopped: a majority, and yet no time to hold it. */

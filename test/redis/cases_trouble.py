@@ -242,6 +242,16 @@ def a_lock_that_another_program_overwrote_is_lost(world):
 
 
 @case
+def a_lock_that_was_deleted_was_not_ours_until_now(world):
+    for recipe in RECIPES:
+        with setting(world, 1) as (redis, client):
+            client.open(redis.url(recipe=recipe))
+            client.acquire("n", lease_ms=60000)
+            redis.call("DEL", "hf:{n}" if recipe == "fair" else "n")
+            client.release("ELOST")
+
+
+@case
 def one_lock_that_was_overwritten_costs_no_other_its_lease(world):
     for recipe in RECIPES:
         with setting(world, 1) as (redis, client):
@@ -255,6 +265,27 @@ def one_lock_that_was_overwritten_costs_no_other_its_lease(world):
             wait_until(lambda: client.ask("event").startswith("lost"), "the loss of the victim")
             check_equal(client.ask("valid"), "1", f"{recipe}: the other lock")
             client.release()
+
+
+@case
+def one_lock_that_was_overwritten_costs_nobody_its_place_in_another_line(world):
+    with setting(world, 2) as (redis, holder, waiter):
+        keys = [key.replace("n", f"n{i}") for i, key in enumerate(foreign_keys("fair"))]
+        victims = [f"n{i}" for i in range(len(keys))]
+        for client in (holder, waiter):
+            client.open(redis.url())
+        for name in victims + ["kept"]:
+            holder.acquire(name)
+        for name in victims + ["kept"]:  # refreshed together, as long as they wait
+            waiter.do(f"start 5000 -1 {name}")
+        for key in keys:
+            redis.call("DEL", key)
+            redis.call("HSET", key, "foreign", "1")
+        for _ in victims:  # each has its answer
+            waiter.event("granted")
+        check_equal(Answer(waiter.ask("wait 0")).status, "PENDING", "who waits for another lock")
+        holder.release()
+        waiter.do("wait -1")
 
 
 @case

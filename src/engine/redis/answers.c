@@ -5,7 +5,7 @@
  * in between, and belong to nobody's question.
  *
  * What can go wrong: an answer that nobody asked for, or that is none to what was asked: the server
- * is not to be trusted, and the connection ends, or the reply is UNKNOWN. A script that the server
+ * is not to be trusted: the reply is UNKNOWN, and the connection ends. A script that the server
  * does not know any more: all are loaded again, and the core asks again. */
 #include "base/clock.h"
 #include "engine/redis/raw.h"
@@ -25,6 +25,9 @@ void hf__redis_protocol_error(struct hf__redis *conn, const struct hf__value *va
     out_reply->status =
         hf__error_set(conn->base.error, HF_EPROTOCOL,
                       "the server answered what it never should (kind %d)", (int)value->kind);
+    /* Perhaps it answered another question: then what follows would be taken for the answer to the
+     * next one. */
+    hf__traffic_end(conn, HF_EPROTOCOL);
 }
 
 static int hear_push(struct hf__redis *conn, const struct hf__value *push,
@@ -142,6 +145,8 @@ static int hear_step(struct hf__redis *conn, struct hf__asked *asked, const stru
         got = hf__course_expire(conn, conn->now_ns, out_reply);
     else if (course)
         got = conn->recipe->step(conn, course, asked, value, out_reply);
+    if (got > 0 && !is_answer_to(out_reply->ticket.kind, out_reply->kind))
+        hf__redis_protocol_error(conn, value, out_reply);
     hf__asked_free(conn, asked);
     return got;
 }

@@ -198,12 +198,14 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     }
     switch ((enum step)asked->step) {
     case STEP_SETNX:
-        if (value->kind != HF__VALUE_NUMBER)
+        if (!hf__raw_is_flag(value))
             return hf__course_fail(conn, course, value, out_reply);
         course->won = value->number == 1;
         status = course->won ? send_note(conn, course) : HF_OK;
         break;
     case STEP_GET:
+        if (value->kind != HF__VALUE_TEXT && value->kind != HF__VALUE_NIL)
+            return hf__course_fail(conn, course, value, out_reply);
         status = course->won ? HF_OK : hear_get(conn, course, value);
         break;
     case STEP_GETSET:
@@ -216,6 +218,9 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     case STEP_RESTORE:
     case STEP_RELEASE:
         hf__raw_hear(conn, &course->ticket, value, out_reply);
+        /* Whoever came second has nothing, whatever the server says. */
+        if (asked->step == STEP_RESTORE && out_reply->kind == HF__REPLY_GRANTED)
+            return hf__course_fail(conn, course, value, out_reply);
         hf__course_end(conn, course);
         return 1;
     }

@@ -403,6 +403,8 @@ static int hear_step(struct hf__redis *conn, enum step step, const struct hf__va
     case STEP_SUBSCRIBE: /* confirmed by messages, never by an answer */
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sends no messages");
     case STEP_NODE:
+        if (value->kind != HF__VALUE_TEXT && value->kind != HF__VALUE_NIL)
+            return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server does not answer GET");
         hear_node(conn, value, now_ns);
         return HF_OK;
     }

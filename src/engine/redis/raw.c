@@ -144,13 +144,22 @@ void hf__raw_ask_many(struct hf__redis *conn)
 
 /* --- hearing --- */
 
-static bool hear_granted(const struct hf__value *number, const struct hf__value *others,
-                         struct hf__reply *out_reply)
+bool hf__raw_is_flag(const struct hf__value *value)
 {
+    return value->kind == HF__VALUE_NUMBER && (value->number == 0 || value->number == 1);
+}
+
+/* A recipe without fences has no numbers either. Of a lock that is renewed the number may have been
+ * forgotten. */
+static bool hear_granted(const struct hf__redis *conn, const struct hf__value *number,
+                         const struct hf__value *others, struct hf__reply *out_reply)
+{
+    bool numbered = (conn->base.recipe->promises & HF_PROMISE_FENCE) != 0;
     int64_t n;
     int64_t waiting = 0;
 
-    if (!hf__wire_number(number, &n) || n < 0 || n >= NUMBER_MAX)
+    if (!hf__wire_number(number, &n) || n < 0 || n >= NUMBER_MAX || (n > 0 && !numbered) ||
+        (n == 0 && numbered && out_reply->ticket.kind == HF__REQUEST_CLAIM))
         return false;
     (void)hf__wire_number(others, &waiting);
     out_reply->kind = HF__REPLY_GRANTED;
@@ -221,9 +230,11 @@ void hf__raw_hear(struct hf__redis *conn, const struct hf__ticket *ticket,
 
     hf__redis_reply(ticket, HF__REPLY_FAILED, out_reply);
     if (value->kind != HF__VALUE_ARRAY)
-        understood = hf__words_hear_plain(value, out_reply);
+        understood = hf__words_hear_plain(value, out_reply) &&
+                     (out_reply->kind != HF__REPLY_GRANTED ||
+                      (conn->base.recipe->promises & HF_PROMISE_FENCE));
     else if (hf__wire_is(word, "granted"))
-        understood = hear_granted(hf__wire_at(value, 1), hf__wire_at(value, 2), out_reply);
+        understood = hear_granted(conn, hf__wire_at(value, 1), hf__wire_at(value, 2), out_reply);
     else if (hf__wire_is(word, "refused"))
         understood = hear_refused(conn, value, out_reply);
     else if (hf__wire_is(word, "gone"))

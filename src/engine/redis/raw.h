@@ -41,6 +41,8 @@ void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, siz
 void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id);
 void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf__request *request);
 void hf__raw_ask_many(struct hf__redis *conn);
+/* 0 or 1: whether a command did something. */
+bool hf__raw_is_flag(const struct hf__value *value);
 void hf__raw_hear(struct hf__redis *conn, const struct hf__ticket *ticket,
                   const struct hf__value *value, struct hf__reply *out_reply);
 bool hf__raw_news(struct hf__redis *conn, const struct hf__value *message,

@@ -298,7 +298,8 @@ uint64_t hf__words_latest_us(const struct hf__redis *conn, const struct hf__requ
 const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct hf__value *value,
                                           int words);
 /* What has nothing more to say than one number is answered by that alone, because a table costs the
- * server as much as two commands: of a claim the number that was granted, of a release 1. */
+ * server as much as two commands: of a claim the number that was granted, of a release whether it
+ * was there. */
 bool hf__words_hear_plain(const struct hf__value *value, struct hf__reply *out_reply);
 
 extern const struct hf__redis_recipe hf__redis_fair;

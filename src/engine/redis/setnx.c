@@ -169,7 +169,8 @@ static int hear_look(struct hf__redis *conn, struct hf__course *course,
     int64_t left_ms = 0;
 
     hf__raw_hear(conn, &course->ticket, value, out_reply);
-    if (!held || held->kind != HF__VALUE_TEXT || !hf__wire_number(hf__wire_at(value, 4), &left_ms))
+    if (out_reply->kind != HF__REPLY_REFUSED || !held || held->kind != HF__VALUE_TEXT ||
+        !hf__wire_number(hf__wire_at(value, 4), &left_ms))
         return hf__course_fail(conn, course, value, out_reply);
     if (held->bytes == 0 || left_ms != -1 ||
         (is_forsaken(conn, course, held) && send_repair(conn, course, held) == HF_OK))
@@ -307,7 +308,7 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
     }
     switch ((enum step)asked->step) {
     case STEP_SETNX:
-        if (value->kind != HF__VALUE_NUMBER)
+        if (!hf__raw_is_flag(value))
             return hf__course_fail(conn, course, value, out_reply);
         course->won = value->number == 1;
         status = course->won ? send_limit(conn, course) : HF_OK;
@@ -319,7 +320,17 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
             return hear_look(conn, course, value, out_reply);
         status = send_limit(conn, course);
         break;
+    case STEP_PEXPIRE: /* 0: it is gone already, as the next answer will say */
+        if (!hf__raw_is_flag(value))
+            return hf__course_fail(conn, course, value, out_reply);
+        break;
+    case STEP_WATCH: /* without it EXEC would delete what came after we looked */
+        if (!hf__wire_is(value, "OK"))
+            return hf__course_fail(conn, course, value, out_reply);
+        break;
     case STEP_GET:
+        if (value->kind != HF__VALUE_TEXT && value->kind != HF__VALUE_NIL)
+            return hf__course_fail(conn, course, value, out_reply);
         status = hear_get(conn, course, value);
         break;
     case STEP_EXEC:
@@ -330,9 +341,7 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
         out_reply->released = false; /* it was not there */
         hf__course_end(conn, course);
         return 1;
-    case STEP_PEXPIRE:
     case STEP_REPAIR:
-    case STEP_WATCH:
     case STEP_MULTI:
         break;
     }

@@ -251,15 +251,15 @@ bool hf__words_hear_plain(const struct hf__value *value, struct hf__reply *out_r
 {
     int64_t number;
 
-    if (!hf__wire_number(value, &number) || number <= 0 || number >= 1ll << 53)
+    if (!hf__wire_number(value, &number) || number < 0 || number >= 1ll << 53)
         return false;
-    if (out_reply->ticket.kind == HF__REQUEST_CLAIM && value->kind == HF__VALUE_TEXT) {
+    if (out_reply->ticket.kind == HF__REQUEST_CLAIM) {
         out_reply->kind = HF__REPLY_GRANTED;
         out_reply->fence = (uint64_t)number * 256;
-        return true;
+        return value->kind == HF__VALUE_TEXT && number > 0;
     }
     out_reply->kind = HF__REPLY_GONE;
-    out_reply->released = true;
+    out_reply->released = number == 1;
     return out_reply->ticket.kind == HF__REQUEST_RELEASE && value->kind == HF__VALUE_NUMBER &&
-           number == 1;
+           number <= 1;
 }

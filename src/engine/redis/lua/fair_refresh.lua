@@ -2,9 +2,7 @@
 -- KEYS: locks; ARGV: for each its token and lease_ms
 local answers = {}
 
-for i, key in ipairs(KEYS) do
-    local token, lease = ARGV[1 + 2 * i], ARGV[2 + 2 * i]
-    choose(key)
+local function refresh(token, lease)
     drop_readers()
     local answer = find(token, lease)
     if not answer and redis.call('ZSCORE', QUEUE, token) then
@@ -15,6 +13,17 @@ for i, key in ipairs(KEYS) do
         settle(token)
         answer = find(token, lease) or busy('queued', token)
     end
-    answers[i] = answer or { 'gone' }
+    return answer or { 'gone' }
+end
+
+for i, key in ipairs(KEYS) do
+    choose(key)
+    local fine, answer = pcall(refresh, ARGV[1 + 2 * i], ARGV[2 + 2 * i])
+    local reason = not fine and (type(answer) == 'table' and answer.err or answer)
+    if reason and not string.find(reason, 'WRONGTYPE', 1, true) then
+        error(answer, 0)
+    end
+    -- What lies there is no lock: this one is gone; the others of the batch stand where they did.
+    answers[i] = fine and answer or { 'gone' }
 end
 return answers
