@@ -380,6 +380,20 @@ TEST(ballot, a_counter_far_ahead_is_tried_once_and_not_remembered)
     finish(table, START_NS + HF__NS_PER_S);
 }
 
+/* Whether it remembers is known only when it has been greeted. */
+TEST(ballot, a_store_that_is_not_up_yet_is_not_asked)
+{
+    struct table *table = begin(3);
+
+    table->core.driver.links[HF__LANE_CALL][1].conn->state = HF__CONN_CONNECTING;
+    claim(table, 0);
+    CHECK_EQUAL(table->sent_count, 2);
+    for (size_t i = 0; i < table->sent_count; i++)
+        CHECK(table->sent[i].store != 1);
+    table->core.driver.links[HF__LANE_CALL][1].conn->state = HF__CONN_UP;
+    finish(table, START_NS);
+}
+
 /* The answers lay in a buffer while we were stopped: a majority, and yet no time to hold it. */
 TEST(ballot, a_majority_that_comes_late_is_not_believed)
 {
