@@ -226,9 +226,10 @@ struct hf__operation {
     uint32_t open;              /* stores that were asked and have not answered */
     uint32_t done;
     uint32_t gone;
-    uint32_t unsure; /* BREAK: something is held there that may be the turn's */
-    bool known;      /* BREAK: the fence, to one of them */
-    int failure;     /* what one of the others said, or HF_OK */
+    uint32_t unsure;                /* BREAK: something is held there that may be the turn's ... */
+    uint64_t turns[HF_SERVERS_MAX]; /* ... or these turns' */
+    bool known;                     /* BREAK: the fence, to one of them */
+    int failure;                    /* what one of the others said, or HF_OK */
     struct hf__answer answer;
     char error[HF__ERROR_BYTES];
 };

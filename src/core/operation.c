@@ -221,6 +221,21 @@ static void keep_what_a_majority_told(struct hf__core *core, struct hf__operatio
     }
 }
 
+/* What a majority has with smaller numbers is not the turn's that was granted this one: it has its
+ * own at least where it was granted. */
+static bool held_by_another(const struct hf__operation *operation, uint32_t majority)
+{
+    for (uint32_t i = 0; i < operation->unsure; i++) {
+        uint32_t same = 0;
+
+        for (uint32_t k = 0; k < operation->unsure; k++)
+            same += operation->turns[k] == operation->turns[i];
+        if (same >= majority)
+            return true;
+    }
+    return false;
+}
+
 /* A fence that was granted is known to one of every majority. Whoever says neither done nor gone
  * may still have the turn, or may have had it. */
 static int conclude_break(struct hf__core *core, struct hf__operation *operation)
@@ -231,6 +246,8 @@ static int conclude_break(struct hf__core *core, struct hf__operation *operation
 
     if (!operation->known)
         return fail(operation, HF_ELOST, "no turn has that fence");
+    if (held_by_another(operation, majority))
+        return fail(operation, HF_ELOST, "another turn holds it");
     if (operation->done + operation->gone < majority)
         return fail(operation, HF_EUNKNOWN, "servers that did not end it may be a majority");
     if (operation->done + others < majority)
@@ -314,7 +331,7 @@ void hf__operation_hear(struct hf__core *core, const struct hf__reply *reply)
         operation->known = operation->known || !reply->low;
         break;
     case HF__REPLY_REFUSED:
-        operation->unsure++;
+        operation->turns[operation->unsure++] = reply->fence;
         operation->known = operation->known || !reply->low;
         break;
     case HF__REPLY_FAILED:

@@ -105,7 +105,7 @@ enum hf__reply_kind {
     HF__REPLY_GRANTED, /* `token` holds the lock (CLAIM, INSPECT, RENEW, DOWNGRADE; or news) */
     HF__REPLY_QUEUED,  /* `token` stands in line                                                  */
     HF__REPLY_REFUSED, /* another holds it, and `token` is not in line; BREAK: something is held *
-                        * that may be that turn's                                                 */
+                        * that may be that turn's; `fence` is the same for all of one turn        */
     HF__REPLY_CHANGED, /* news: it is worth to inspect again                                      */
     HF__REPLY_CROWDED, /* news for a holder: others wait now                                      */
     HF__REPLY_GONE,   /* `token` is not there: never was, left, expired, or was broken; the answer *

@@ -214,7 +214,7 @@ static void play(const struct plan *plan)
 
 int main(int argument_count, char **arguments)
 {
-    struct plan plan = { NULL };
+    struct plan plan = { 0 };
 
     if (argument_count < 4)
         return 2;

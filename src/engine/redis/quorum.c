@@ -16,6 +16,9 @@
 #include "engine/redis/redis.h"
 #include "scripts_quorum.h"
 
+#define DIGITS      "0123456789abcdef"
+#define TURN_DIGITS 16
+
 enum script { CLAIM, RENEW, RELEASE, BREAK, LIST, SURVEY, ADMIT };
 
 static const char *const scripts[] = {
@@ -146,6 +149,27 @@ static bool hear_gone(const struct hf__value *value, struct hf__reply *out_reply
     return true;
 }
 
+/* Whose lock is there in the place of what was to be broken? Its token's first digits tell. */
+static bool hear_unsure(const struct hf__value *value, struct hf__reply *out_reply)
+{
+    const struct hf__value *token = hf__wire_at(value, 2);
+    uint64_t turn = 0;
+
+    if (out_reply->ticket.kind != HF__REQUEST_BREAK || !hear_gone(value, out_reply) || !token ||
+        token->kind != HF__VALUE_TEXT || token->bytes < TURN_DIGITS)
+        return false;
+    for (size_t i = 0; i < TURN_DIGITS; i++) {
+        const char *digit = memchr(DIGITS, token->text[i], sizeof(DIGITS) - 1);
+
+        if (!digit)
+            return false;
+        turn = turn << 4 | (uint64_t)(digit - DIGITS);
+    }
+    out_reply->kind = HF__REPLY_REFUSED;
+    out_reply->fence = turn;
+    return true;
+}
+
 static bool hear_done(struct hf__redis *conn, const struct hf__value *value,
                       struct hf__reply *out_reply)
 {
@@ -197,10 +221,9 @@ static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
         understood = hear_refused(conn, value, out_reply);
     else if (hf__wire_is(word, "gone"))
         understood = hear_gone(value, out_reply);
-    else if (hf__wire_is(word, "unsure")) {
-        understood = out_reply->ticket.kind == HF__REQUEST_BREAK && hear_gone(value, out_reply);
-        out_reply->kind = HF__REPLY_REFUSED;
-    } else if (hf__wire_is(word, "done"))
+    else if (hf__wire_is(word, "unsure"))
+        understood = hear_unsure(value, out_reply);
+    else if (hf__wire_is(word, "done"))
         understood = hear_done(conn, value, out_reply);
     else if (hf__wire_is(word, "unmarked"))
         hear_unmarked(conn, out_reply);

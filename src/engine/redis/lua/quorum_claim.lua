@@ -33,7 +33,7 @@ if proposed > counter and proposed < NUMBER_MAX and sane then
     accepted = text(proposed)
     redis.call('SET', TOP, accepted .. (ARGV[2] ~= '' and ' ' .. ARGV[2] or ''))
 end
-if rejoins and proposed == counter then
+if rejoins then -- others granted that number to this turn
     accepted = text(proposed)
 end
 if tonumber(accepted) > node.highest or tonumber(lease) > node.longest then
