@@ -164,6 +164,8 @@ int hf__course_expire(struct hf__redis *conn, uint64_t now_ns, struct hf__reply 
             conn->end_status = HF_EUNREACHABLE;
             return 0;
         }
+        if (course->from != HF__NEVER && conn->recipe->forsake)
+            conn->recipe->forsake(conn, course);
         return answer(conn, course, HF_EUNREACHABLE, out_reply);
     }
     return 0;

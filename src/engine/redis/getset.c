@@ -166,22 +166,34 @@ static int hear_get(struct hf__redis *conn, struct hf__course *course,
     return hf__course_send(conn, course, STEP_GETSET, take);
 }
 
-/* What GET saw, or nothing at all: nobody came before us. */
-static int hear_getset(struct hf__redis *conn, struct hf__course *course,
-                       const struct hf__value *value)
+static int send_restore(struct hf__redis *conn, struct hf__course *course, const char *text,
+                        size_t bytes)
 {
-    struct hf__asked *asked;
+    struct hf__asked *asked = hf__course_ask(conn, course, STEP_RESTORE);
 
-    if (value->kind == HF__VALUE_NIL || hf__wire_is(value, course->found))
-        return send_note(conn, course);
-    asked = hf__course_ask(conn, course, STEP_RESTORE);
     if (!asked)
         return HF_ENOMEM;
     hf__raw_begin(conn, RESTORE, course->key, course->key_bytes, 3);
     hf__wire_out_text(&conn->out, course->value);
-    hf__wire_out_word(&conn->out, value->text, value->bytes);
+    hf__wire_out_word(&conn->out, text, bytes);
     hf__wire_out_number(&conn->out, course->lease_ms);
     return hf__asked_end(conn, asked, HF__NEVER);
+}
+
+/* What GET saw, or nothing at all: nobody came before us. */
+static int hear_getset(struct hf__redis *conn, struct hf__course *course,
+                       const struct hf__value *value)
+{
+    if (value->kind == HF__VALUE_NIL || hf__wire_is(value, course->found))
+        return send_note(conn, course);
+    return send_restore(conn, course, value->text, value->bytes);
+}
+
+/* What we may have set names no owner: nobody else could tell that it is ours to remove. */
+static void forsake(struct hf__redis *conn, struct hf__course *course)
+{
+    if (course->ticket.kind == HF__REQUEST_CLAIM)
+        (void)send_restore(conn, course, "", 0);
 }
 
 static int step(struct hf__redis *conn, struct hf__course *course, const struct hf__asked *asked,
@@ -252,6 +264,7 @@ const struct hf__redis_recipe hf__redis_getset = {
     .endings = hf__raw_endings,
     .start = start,
     .step = step,
+    .forsake = forsake,
     .proceed = proceed,
     .ask_many = ask_many,
     .hear = hf__raw_hear,

@@ -2,8 +2,8 @@
 -- left, or when the grace is over. Where it is not, the number is remembered for as long as any
 -- lease may be: its holder must not bring it back. A lock with a smaller number may be that turn's,
 -- which was granted by others: nobody can tell.
--- ARGV: t. Answers: "done", "gone" or "unsure", and 1 if a number as great was accepted here; of what
--- is held with a smaller number also the beginning of its token.
+-- ARGV: t. Answers: "done", "gone" or "unsure", and 1 if a number as great was accepted here; of
+-- what is held with a smaller number also its token.
 local held = redis.call('GET', LOCK)
 local known = top() >= tonumber(ARGV[3]) and 1 or 0
 
