@@ -173,10 +173,11 @@ static int send_restore(struct hf__redis *conn, struct hf__course *course, const
 
     if (!asked)
         return HF_ENOMEM;
-    hf__raw_begin(conn, RESTORE, course->key, course->key_bytes, 3);
+    hf__raw_begin(conn, RESTORE, course->key, course->key_bytes, 4);
     hf__wire_out_text(&conn->out, course->value);
     hf__wire_out_word(&conn->out, text, bytes);
     hf__wire_out_number(&conn->out, course->lease_ms);
+    hf__wire_out_text(&conn->out, course->token);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 
