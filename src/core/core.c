@@ -14,6 +14,7 @@
 #include "core/core.h"
 
 #define ROUNDS_MAX 1000000 /* of one step: beyond it two parties answer each other without end */
+#define DUE_MAX    256     /* between two looks for answers */
 
 int hf__core_init(struct hf__core *core, const struct hf__env *env,
                   const struct hf__core_options *options, char error[HF__ERROR_BYTES])
@@ -184,6 +185,16 @@ static bool do_due(struct hf__core *core, uint64_t now_ns)
     return false;
 }
 
+/* All at once, so that an engine can ask about all of them in one request. */
+static bool do_all_due(struct hf__core *core, uint64_t now_ns)
+{
+    uint32_t done = 0;
+
+    while (done < DUE_MAX && do_due(core, now_ns))
+        done++;
+    return done > 0;
+}
+
 bool hf__core_fetch(struct hf__core *core, const struct hf__answer *answer, uint64_t now_ns)
 {
     struct hf__reply reply;
@@ -206,7 +217,7 @@ void hf__core_step(struct hf__core *core, uint64_t now_ns)
             hear(core, &reply, store, now_ns);
             continue;
         }
-        if (do_due(core, now_ns))
+        if (do_all_due(core, now_ns))
             continue;
         refresh(core, now_ns);
         hf__muster_step(&core->driver, now_ns);
