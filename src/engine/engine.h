@@ -176,9 +176,8 @@ struct hf__conn {
     bool holds_back;    /* the engine: something is written down that was not sent */
     bool is_near;       /* the engine: the store has the CPU that the last request was sent from */
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
-     * counted until it was admitted again. `is_new`: it has never been admitted. */
+     * counted until it was admitted again. */
     bool doubted;
-    bool is_new;
     uint64_t doubted_since_ns;
     char withheld[128];          /* why not all of the recipe's promises are kept; "": all are */
     char error[HF__ERROR_BYTES]; /* why the last failure, without the engine's name */

@@ -75,21 +75,31 @@ struct hf__asked *hf__course_ask(struct hf__redis *conn, struct hf__course *cour
     return asked;
 }
 
+static size_t count_words(const char *const *words)
+{
+    size_t count = 0;
+
+    while (words[count])
+        count++;
+    assert(count < WORDS_MAX);
+    return count;
+}
+
+static void add_words(struct hf__redis *conn, const char *const *words)
+{
+    for (; *words; words++)
+        hf__wire_out_text(&conn->out, *words);
+}
+
 int hf__course_send(struct hf__redis *conn, struct hf__course *course, uint32_t step,
                     const char *const *words)
 {
     struct hf__asked *asked = hf__course_ask(conn, course, step);
-    size_t count = 0;
 
     if (!asked)
         return HF_ENOMEM;
-    while (words[count])
-        count++;
-    assert(count < WORDS_MAX);
-
-    hf__wire_out_begin(&conn->out, count);
-    for (size_t i = 0; i < count; i++)
-        hf__wire_out_text(&conn->out, words[i]);
+    hf__wire_out_begin(&conn->out, count_words(words));
+    add_words(conn, words);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 
@@ -97,17 +107,11 @@ int hf__course_run(struct hf__redis *conn, struct hf__course *course, uint32_t s
                    uint32_t script, const char *const *words)
 {
     struct hf__asked *asked = hf__course_ask(conn, course, step);
-    size_t count = 0;
 
     if (!asked)
         return HF_ENOMEM;
-    while (words[count])
-        count++;
-    assert(count < WORDS_MAX);
-
-    hf__raw_begin(conn, script, course->key, course->key_bytes, count);
-    for (size_t i = 0; i < count; i++)
-        hf__wire_out_text(&conn->out, words[i]);
+    hf__raw_begin(conn, script, course->key, course->key_bytes, count_words(words));
+    add_words(conn, words);
     return hf__asked_end(conn, asked, HF__NEVER);
 }
 
@@ -147,6 +151,16 @@ int hf__course_fail(struct hf__redis *conn, struct hf__course *course,
         out_reply->kind = HF__REPLY_UNKNOWN;
     hf__course_end(conn, course);
     return 1;
+}
+
+int hf__course_refused(struct hf__redis *conn, struct hf__course *course, bool takes_nothing,
+                       const struct hf__value *error, struct hf__reply *out_reply)
+{
+    int got = hf__course_fail(conn, course, error, out_reply);
+
+    if (takes_nothing)
+        out_reply->kind = HF__REPLY_FAILED;
+    return got;
 }
 
 int hf__course_expire(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)

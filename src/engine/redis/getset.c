@@ -11,7 +11,6 @@
  *   first may have looked meanwhile, and think that it has lost;
  * - a value says nothing of its owner: where an answer was lost, nobody knows whose it is until it
  *   is past. */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,10 +82,10 @@ static int start(struct hf__redis *conn, const struct hf__request *request)
 /* A release goes when the claim that it undoes has come to its end. */
 static int send_release(struct hf__redis *conn, struct hf__course *course)
 {
-    char tag[24];
+    char tag[HF__REDIS_TAG_BYTES];
     const char *words[] = { course->token, conn->client, tag, NULL };
 
-    (void)snprintf(tag, sizeof(tag), "%llx", (unsigned long long)course->ticket.claim_id);
+    (void)hf__words_tag(course->ticket.claim_id, tag);
     return hf__course_run(conn, course, STEP_RELEASE, HF__RAW_RELEASE, words);
 }
 
@@ -105,20 +104,8 @@ static int proceed(struct hf__redis *conn)
 
 static void ask_many(struct hf__redis *conn)
 {
-    uint32_t count = conn->gathered_count;
-    char side[HF__RAW_SIDE_BYTES];
-
-    assert(conn->gathered_kind == HF__REQUEST_RENEW); /* nobody stands in line here */
-
-    hf__words_begin(conn, HF__RAW_RENEW, 2 * (size_t)count, 4 * (size_t)count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct hf__gathered *one = &conn->gathered[i];
-        size_t side_bytes = hf__raw_side(one->key, one->key_bytes, side);
-
-        hf__wire_out_word(&conn->out, one->key, one->key_bytes);
-        hf__wire_out_word(&conn->out, side, side_bytes);
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    hf__raw_begin_many(conn, 4);
+    for (uint32_t i = 0; i < conn->gathered_count; i++) {
         const struct hf__gathered *one = &conn->gathered[i];
 
         hf__wire_out_word(&conn->out, one->token, 2 * HF__TOKEN_BYTES);
@@ -202,13 +189,8 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
 {
     int status = HF_OK;
 
-    if (value->kind == HF__VALUE_ERROR) {
-        int got = hf__course_fail(conn, course, value, out_reply);
-
-        if (asked->step == STEP_SETNX) /* nothing was taken */
-            out_reply->kind = HF__REPLY_FAILED;
-        return got;
-    }
+    if (value->kind == HF__VALUE_ERROR)
+        return hf__course_refused(conn, course, asked->step == STEP_SETNX, value, out_reply);
     switch ((enum step)asked->step) {
     case STEP_SETNX:
         if (!hf__raw_is_flag(value))

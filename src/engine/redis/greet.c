@@ -102,10 +102,10 @@ static int send_subscribe(struct hf__redis *conn)
 
 static int send_node(struct hf__redis *conn)
 {
-    char key[HF__REDIS_PREFIX_BYTES + 8];
+    char key[HF__REDIS_NODE_BYTES];
     const char *words[] = { "GET", key };
 
-    (void)snprintf(key, sizeof(key), "%s@node", conn->prefix);
+    hf__words_node(conn, key);
     return send_words(conn, STEP_NODE, words, 2);
 }
 
@@ -280,13 +280,13 @@ static void hear_node(struct hf__redis *conn, const struct hf__value *value, uin
     size_t run_bytes = strlen(server->run_id);
     bool same_run = value->kind == HF__VALUE_TEXT && value->bytes > run_bytes && run_bytes > 0 &&
                     memcmp(value->text + value->bytes - run_bytes, server->run_id, run_bytes) == 0;
+    bool is_new = value->kind != HF__VALUE_TEXT;
     uint64_t age_ns;
 
-    conn->base.is_new = value->kind != HF__VALUE_TEXT;
-    conn->base.doubted = conn->base.is_new || (!same_run && !server->append_always);
+    conn->base.doubted = is_new || (!same_run && !server->append_always);
     /* A server that was wiped while it ran does not tell when; and one that was started tells it in
      * seconds, of which the last has only begun. */
-    age_ns = conn->base.is_new || server->uptime_s == 0 ? 0 : (server->uptime_s - 1) * HF__NS_PER_S;
+    age_ns = is_new || server->uptime_s == 0 ? 0 : (server->uptime_s - 1) * HF__NS_PER_S;
     conn->base.doubted_since_ns = now_ns > age_ns ? now_ns - age_ns : 0;
 }
 

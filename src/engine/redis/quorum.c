@@ -33,10 +33,10 @@ static const char *const endings[] = { ":l", NULL };
 static int ask_node(struct hf__redis *conn, const struct hf__request *request)
 {
     bool admits = request->ticket.kind == HF__REQUEST_ADMIT;
-    char node[HF__REDIS_PREFIX_BYTES + 8];
+    char node[HF__REDIS_NODE_BYTES];
 
     /* The key that it is about: an account may be held to the keys that it names. */
-    (void)snprintf(node, sizeof(node), "%s@node", conn->prefix);
+    hf__words_node(conn, node);
     hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 5 : 2);
     hf__wire_out_text(&conn->out, node);
     hf__words_channels(conn);
@@ -184,7 +184,7 @@ static bool hear_done(struct hf__redis *conn, const struct hf__value *value,
     out_reply->lease_ns = (uint64_t)longest_ms * HF__NS_PER_MS;
     /* Another client may have admitted it since we looked. */
     if (hf__wire_is(hf__wire_at(value, 3), conn->server.run_id))
-        conn->base.doubted = conn->base.is_new = false;
+        conn->base.doubted = false;
     return true;
 }
 
@@ -193,7 +193,7 @@ static void hear_unmarked(struct hf__redis *conn, struct hf__reply *out_reply)
 {
     if (!conn->base.doubted)
         conn->base.doubted_since_ns = conn->now_ns;
-    conn->base.doubted = conn->base.is_new = true;
+    conn->base.doubted = true;
     if (out_reply->ticket.kind == HF__REQUEST_SURVEY) {
         out_reply->kind = HF__REPLY_GONE;
         return;

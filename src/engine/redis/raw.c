@@ -120,14 +120,14 @@ void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf_
     hf__wire_out_number(&conn->out, request->fence % 256 == 0 ? request->fence / 256 : 0);
 }
 
-void hf__raw_ask_many(struct hf__redis *conn)
+void hf__raw_begin_many(struct hf__redis *conn, size_t words_each)
 {
     uint32_t count = conn->gathered_count;
     char side[HF__RAW_SIDE_BYTES];
 
     assert(conn->gathered_kind == HF__REQUEST_RENEW); /* nobody stands in line here */
 
-    hf__words_begin(conn, HF__RAW_RENEW, 2 * (size_t)count, 3 * (size_t)count);
+    hf__words_begin(conn, HF__RAW_RENEW, 2 * (size_t)count, words_each * count);
     for (uint32_t i = 0; i < count; i++) {
         const struct hf__gathered *one = &conn->gathered[i];
         size_t side_bytes = hf__raw_side(one->key, one->key_bytes, side);
@@ -135,7 +135,12 @@ void hf__raw_ask_many(struct hf__redis *conn)
         hf__wire_out_word(&conn->out, one->key, one->key_bytes);
         hf__wire_out_word(&conn->out, side, side_bytes);
     }
-    for (uint32_t i = 0; i < count; i++) {
+}
+
+void hf__raw_ask_many(struct hf__redis *conn)
+{
+    hf__raw_begin_many(conn, 3);
+    for (uint32_t i = 0; i < conn->gathered_count; i++) {
         hf__wire_out_word(&conn->out, conn->gathered[i].token, 2 * HF__TOKEN_BYTES);
         hf__wire_out_number(&conn->out, conn->gathered[i].lease_ms);
         hf__wire_out_text(&conn->out, conn->gathered[i].shorten ? "1" : "0");

@@ -40,6 +40,8 @@ void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, siz
 /* The words of `client` and `tag`. */
 void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id);
 void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf__request *request);
+/* Begins one renewal of all that is gathered, with so many words for each; the keys are in. */
+void hf__raw_begin_many(struct hf__redis *conn, size_t words_each);
 void hf__raw_ask_many(struct hf__redis *conn);
 /* 0 or 1: whether a command did something. */
 bool hf__raw_is_flag(const struct hf__value *value);
@@ -94,5 +96,9 @@ void hf__course_done(struct hf__redis *conn);
 /* Of an error, or of nonsense: perhaps something was done before. */
 int hf__course_fail(struct hf__redis *conn, struct hf__course *course,
                     const struct hf__value *value, struct hf__reply *out_reply);
+/* The server answered a command of it with an error. `takes_nothing`: such an error is certain not
+ * to have taken the lock. */
+int hf__course_refused(struct hf__redis *conn, struct hf__course *course, bool takes_nothing,
+                       const struct hf__value *error, struct hf__reply *out_reply);
 
 #endif

@@ -12,6 +12,7 @@
 #define HF__REDIS_PREFIX_BYTES 256
 #define HF__REDIS_KEY_BYTES    (HF__REDIS_PREFIX_BYTES + HF_NAME_BYTES_MAX + 8)
 #define HF__REDIS_WHO_BYTES    (HF__PURPOSE_BYTES + HF__HOST_BYTES + 64)
+#define HF__REDIS_NODE_BYTES   (HF__REDIS_PREFIX_BYTES + 8)
 #define HF__REDIS_TAG_BYTES    17 /* of a claim's number in hex */
 #define HF__REDIS_BATCH_MAX    64
 #define HF__REDIS_SCRIPTS_MAX  8
@@ -277,6 +278,8 @@ size_t hf__words_key(const struct hf__redis *conn, const char *name, size_t name
                      char out_key[HF__REDIS_KEY_BYTES], bool *out_hashed);
 void hf__words_token(const uint8_t token[HF__TOKEN_BYTES], char out_text[2 * HF__TOKEN_BYTES + 1]);
 size_t hf__words_tag(uint64_t claim_id, char out_tag[HF__REDIS_TAG_BYTES]);
+/* The key under which a server of a quorum keeps what it must not forget. */
+void hf__words_node(const struct hf__redis *conn, char out_key[HF__REDIS_NODE_BYTES]);
 size_t hf__words_who(const struct hf__redis *conn, uint64_t claim_id, const char *purpose,
                      char out_who[HF__REDIS_WHO_BYTES]);
 /* "client pid host purpose"; false: written by somebody else. */

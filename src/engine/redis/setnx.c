@@ -215,11 +215,11 @@ static int proceed(struct hf__redis *conn)
 static int send_left(struct hf__redis *conn, struct hf__course *course, enum step step)
 {
     char number[24];
-    char tag[24];
+    char tag[HF__REDIS_TAG_BYTES];
     const char *words[] = { course->token, number, conn->client, tag, NULL };
 
     (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)course->number);
-    (void)snprintf(tag, sizeof(tag), "%llx", (unsigned long long)course->ticket.claim_id);
+    (void)hf__words_tag(course->ticket.claim_id, tag);
     return hf__course_run(conn, course, step, HF__RAW_RELEASE, words);
 }
 
@@ -299,13 +299,8 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
 {
     int status = HF_OK;
 
-    if (value->kind == HF__VALUE_ERROR) {
-        int got = hf__course_fail(conn, course, value, out_reply);
-
-        if (asked->step == STEP_SETNX) /* nothing was taken */
-            out_reply->kind = HF__REPLY_FAILED;
-        return got;
-    }
+    if (value->kind == HF__VALUE_ERROR)
+        return hf__course_refused(conn, course, asked->step == STEP_SETNX, value, out_reply);
     switch ((enum step)asked->step) {
     case STEP_SETNX:
         if (!hf__raw_is_flag(value))

@@ -20,6 +20,7 @@
 #define OUT_MAX  (64u << 20)
 
 #define COUNT_BYTES_MAX 32
+#define DIGITS_MAX      20 /* of 64 bits */
 
 /* --- out --- */
 
@@ -34,22 +35,28 @@ void hf__wire_out_done(struct hf__outgoing *out)
     hf__buffer_done(&out->buffer);
 }
 
+/* How many digits it has. */
+static size_t put_number(char *to, uint64_t number)
+{
+    char digits[DIGITS_MAX];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(to, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
+}
+
 /* `*12\r\n` or `$12\r\n`; how many bytes it is. */
 static size_t put_count(char *to, char kind, size_t count)
 {
-    char digits[24];
-    size_t at = sizeof(digits);
-    size_t bytes;
+    size_t digits = put_number(to + 1, count);
 
-    do {
-        digits[--at] = (char)('0' + count % 10);
-        count /= 10;
-    } while (count > 0);
-    bytes = sizeof(digits) - at;
     to[0] = kind;
-    memcpy(to + 1, digits + at, bytes);
-    memcpy(to + 1 + bytes, "\r\n", 2);
-    return bytes + 3;
+    memcpy(to + 1 + digits, "\r\n", 2);
+    return digits + 3;
 }
 
 void hf__wire_out_begin(struct hf__outgoing *out, size_t words)
@@ -85,14 +92,9 @@ void hf__wire_out_text(struct hf__outgoing *out, const char *text)
 
 void hf__wire_out_number(struct hf__outgoing *out, uint64_t number)
 {
-    char text[24];
-    size_t at = sizeof(text);
+    char text[DIGITS_MAX];
 
-    do {
-        text[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    hf__wire_out_word(out, text + at, sizeof(text) - at);
+    hf__wire_out_word(out, text, put_number(text, number));
 }
 
 /* --- in --- */

@@ -59,6 +59,11 @@ size_t hf__words_tag(uint64_t claim_id, char out_tag[HF__REDIS_TAG_BYTES])
     return bytes;
 }
 
+void hf__words_node(const struct hf__redis *conn, char out_key[HF__REDIS_NODE_BYTES])
+{
+    (void)snprintf(out_key, HF__REDIS_NODE_BYTES, "%s@node", conn->prefix);
+}
+
 size_t hf__words_who(const struct hf__redis *conn, uint64_t claim_id, const char *purpose,
                      char out_who[HF__REDIS_WHO_BYTES])
 {
