@@ -67,7 +67,7 @@ static int grow(struct hf__buffer *buffer, size_t bytes_needed)
     return HF_OK;
 }
 
-int hf__buffer_reserve(struct hf__buffer *buffer, size_t count, void **out_space)
+int hf__buffer_make_room(struct hf__buffer *buffer, size_t count, void **out_space)
 {
     size_t waiting = hf__buffer_count(buffer);
 
@@ -91,14 +91,6 @@ int hf__buffer_reserve(struct hf__buffer *buffer, size_t count, void **out_space
     return HF_OK;
 }
 
-void hf__buffer_commit(struct hf__buffer *buffer, size_t count)
-{
-    assert(buffer);
-    assert(count <= buffer->memory_bytes - buffer->back);
-
-    buffer->back += count;
-}
-
 int hf__buffer_append(struct hf__buffer *buffer, const void *bytes, size_t count)
 {
     void *space = NULL;
@@ -115,21 +107,6 @@ int hf__buffer_append(struct hf__buffer *buffer, const void *bytes, size_t count
     memcpy(space, bytes, count);
     hf__buffer_commit(buffer, count);
     return HF_OK;
-}
-
-const void *hf__buffer_front(const struct hf__buffer *buffer)
-{
-    assert(buffer);
-
-    return buffer->memory ? buffer->memory + buffer->front : (const uint8_t *)"";
-}
-
-size_t hf__buffer_count(const struct hf__buffer *buffer)
-{
-    assert(buffer && buffer->env);
-    assert(buffer->front <= buffer->back && buffer->back <= buffer->memory_bytes);
-
-    return buffer->back - buffer->front;
 }
 
 size_t hf__buffer_room(const struct hf__buffer *buffer)

@@ -274,9 +274,22 @@ static void go_on(struct hf__redis *conn, uint64_t now_ns)
         hf__traffic_send(conn);
 }
 
+/* Nothing came, nothing is to be sent, nothing is due: so it is most of the times that it is looked
+ * at. */
+static bool is_idle(const struct hf__redis *conn, uint64_t now_ns)
+{
+    return conn->greeted && conn->stream_state == HF__STREAM_UP && !conn->ending &&
+           !conn->may_read && now_ns < conn->first_deadline_ns && !conn->current &&
+           conn->gathered_count == 0 && hf__buffer_count(&conn->out.buffer) == 0 &&
+           hf__buffer_count(&conn->in.buffer) == conn->in.taken && !conn->clock_doubted &&
+           hf__list_empty(&conn->lookouts) && hf__list_empty(&conn->courses);
+}
+
 static int advance_one(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)
 {
     conn->now_ns = now_ns;
+    if (is_idle(conn, now_ns))
+        return 0;
     if (now_ns >= conn->first_deadline_ns)
         conn->may_read = true; /* the answer may lie there, and only we come late */
     if (conn->current && conn->current->kind == HF__ASKED_MANY)

@@ -82,10 +82,10 @@ static int start(struct hf__redis *conn, const struct hf__request *request)
 /* A release goes when the claim that it undoes has come to its end. */
 static int send_release(struct hf__redis *conn, struct hf__course *course)
 {
-    char tag[HF__REDIS_TAG_BYTES];
-    const char *words[] = { course->token, conn->client, tag, NULL };
+    char leaver[HF__RAW_LEAVER_BYTES];
+    const char *words[] = { course->token, leaver, NULL };
 
-    (void)hf__words_tag(course->ticket.claim_id, tag);
+    (void)hf__raw_leaver(conn, course->ticket.claim_id, leaver);
     return hf__course_run(conn, course, STEP_RELEASE, HF__RAW_RELEASE, words);
 }
 

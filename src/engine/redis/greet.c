@@ -375,7 +375,9 @@ static int hear_load(struct hf__redis *conn, uint32_t index, const struct hf__va
                  (value->text[i] >= 'a' && value->text[i] <= 'f');
     if (!is_hex)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server takes no scripts");
-    memcpy(conn->scripts[index].sha, value->text, HF__SHA1_HEX_BYTES);
+    (void)snprintf(conn->scripts[index].call, sizeof(conn->scripts[index].call),
+                   "$7\r\nEVALSHA\r\n$%d\r\n%.*s\r\n", HF__SHA1_HEX_BYTES, HF__SHA1_HEX_BYTES,
+                   value->text);
     return HF_OK;
 }
 

@@ -103,12 +103,14 @@ void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, siz
     hf__wire_out_word(&conn->out, side, side_bytes);
 }
 
-void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id)
+size_t hf__raw_leaver(const struct hf__redis *conn, uint64_t claim_id,
+                      char out_leaver[HF__RAW_LEAVER_BYTES])
 {
-    char tag[HF__REDIS_TAG_BYTES];
+    size_t bytes = strlen(conn->client);
 
-    hf__wire_out_text(&conn->out, conn->client);
-    hf__wire_out_word(&conn->out, tag, hf__words_tag(claim_id, tag));
+    memcpy(out_leaver, conn->client, bytes);
+    out_leaver[bytes++] = ' ';
+    return bytes + hf__words_tag(claim_id, out_leaver + bytes);
 }
 
 void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf__request *request)

@@ -5,9 +5,11 @@
 
 #include "engine/redis/redis.h"
 
-#define HF__RAW_SIDE_PREFIX "hf:key:"
-#define HF__RAW_CHANNELS    "hf:"
-#define HF__RAW_SIDE_BYTES  (HF__NAME_ENCODED_BYTES + 16)
+#define HF__RAW_SIDE_PREFIX  "hf:key:"
+#define HF__RAW_CHANNELS     "hf:"
+#define HF__RAW_SIDE_BYTES   (HF__NAME_ENCODED_BYTES + 16)
+#define HF__RAW_EAR_BYTES    2
+#define HF__RAW_LEAVER_BYTES (17 + HF__REDIS_TAG_BYTES)
 
 /* The first scripts of each of them; others follow. */
 enum hf__raw_script {
@@ -37,8 +39,9 @@ const char *hf__raw_ear(const struct hf__redis *conn, const struct hf__request *
  * more. */
 void hf__raw_begin(struct hf__redis *conn, uint32_t script, const char *key, size_t key_bytes,
                    size_t words);
-/* The words of `client` and `tag`. */
-void hf__raw_add_leaver(struct hf__redis *conn, uint64_t claim_id);
+/* "client tag": who leaves. */
+size_t hf__raw_leaver(const struct hf__redis *conn, uint64_t claim_id,
+                      char out_leaver[HF__RAW_LEAVER_BYTES]);
 void hf__raw_ask_break(struct hf__redis *conn, uint32_t script, const struct hf__request *request);
 /* Begins one renewal of all that is gathered, with so many words for each; the keys are in. */
 void hf__raw_begin_many(struct hf__redis *conn, size_t words_each);

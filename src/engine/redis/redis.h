@@ -67,7 +67,8 @@ struct hf__gathered {
 /* One script of a recipe. */
 struct hf__script {
     const char *text;
-    char sha[HF__SHA1_HEX_BYTES + 1]; /* as the server named it when it was loaded */
+    /* Calls it by the name that the server gave it when it was loaded. */
+    char call[sizeof("$7\r\nEVALSHA\r\n$40\r\n\r\n") + HF__SHA1_HEX_BYTES];
 };
 
 /* A key of one of our locks that a scan met. */

@@ -25,31 +25,41 @@ static void ask_claim(struct hf__redis *conn, const struct hf__request *request)
 {
     char key[HF__REDIS_KEY_BYTES];
     char token[2 * HF__TOKEN_BYTES + 1];
-    char who[HF__REDIS_WHO_BYTES];
+    char until[HF__WIRE_DIGITS_MAX + HF__RAW_EAR_BYTES];
+    char holder[HF__WIRE_DIGITS_MAX + 1 + HF__REDIS_WHO_BYTES];
+    const char *ear = hf__raw_ear(conn, request);
     size_t key_bytes = hf__raw_key(conn, request, key);
-    size_t who_bytes = hf__words_who(conn, request->ticket.claim_id, request->purpose, who);
+    size_t until_bytes = hf__wire_digits(hf__words_latest_us(conn, request), until);
+    size_t bytes = hf__wire_digits(request->grace_ns / HF__NS_PER_MS, holder);
 
+    memcpy(until + until_bytes, ear, strlen(ear));
+    holder[bytes++] = ' ';
+    bytes += hf__words_who(conn, request->ticket.claim_id, request->purpose, holder + bytes);
     hf__words_token(request->token, token);
-    hf__raw_begin(conn, HF__RAW_CLAIM, key, key_bytes, 6);
+    hf__raw_begin(conn, HF__RAW_CLAIM, key, key_bytes, 4);
     hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
     hf__wire_out_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
-    hf__wire_out_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
-    hf__wire_out_text(&conn->out, hf__raw_ear(conn, request));
-    hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
-    hf__wire_out_word(&conn->out, who, who_bytes);
+    hf__wire_out_word(&conn->out, until, until_bytes + strlen(ear));
+    hf__wire_out_word(&conn->out, holder, bytes);
 }
 
 static void ask_release(struct hf__redis *conn, const struct hf__request *request)
 {
     char key[HF__REDIS_KEY_BYTES];
-    char token[2 * HF__TOKEN_BYTES + 1];
+    char value[2 * HF__TOKEN_BYTES + 1 + HF__WIRE_DIGITS_MAX];
+    char leaver[HF__RAW_LEAVER_BYTES];
+    size_t value_bytes = 2 * HF__TOKEN_BYTES;
     size_t key_bytes = hf__raw_key(conn, request, key);
+    size_t leaver_bytes = hf__raw_leaver(conn, request->ticket.claim_id, leaver);
 
-    hf__words_token(request->token, token);
-    hf__raw_begin(conn, HF__RAW_RELEASE, key, key_bytes, 4);
-    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    hf__wire_out_number(&conn->out, request->fence / 256);
-    hf__raw_add_leaver(conn, request->ticket.claim_id);
+    hf__words_token(request->token, value);
+    if (request->fence > 0) {
+        value[value_bytes++] = '-';
+        value_bytes += hf__wire_digits(request->fence / 256, value + value_bytes);
+    }
+    hf__raw_begin(conn, HF__RAW_RELEASE, key, key_bytes, 2);
+    hf__wire_out_word(&conn->out, value, value_bytes);
+    hf__wire_out_word(&conn->out, leaver, leaver_bytes);
 }
 
 static int ask(struct hf__redis *conn, const struct hf__request *request)

@@ -215,11 +215,11 @@ static int proceed(struct hf__redis *conn)
 static int send_left(struct hf__redis *conn, struct hf__course *course, enum step step)
 {
     char number[24];
-    char tag[HF__REDIS_TAG_BYTES];
-    const char *words[] = { course->token, number, conn->client, tag, NULL };
+    char leaver[HF__RAW_LEAVER_BYTES];
+    const char *words[] = { course->token, number, leaver, NULL };
 
     (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)course->number);
-    (void)hf__words_tag(course->ticket.claim_id, tag);
+    (void)hf__raw_leaver(conn, course->ticket.claim_id, leaver);
     return hf__course_run(conn, course, step, HF__RAW_RELEASE, words);
 }
 

@@ -20,7 +20,6 @@
 #define OUT_MAX  (64u << 20)
 
 #define COUNT_BYTES_MAX 32
-#define DIGITS_MAX      20 /* of 64 bits */
 
 /* --- out --- */
 
@@ -35,24 +34,21 @@ void hf__wire_out_done(struct hf__outgoing *out)
     hf__buffer_done(&out->buffer);
 }
 
-/* How many digits it has. */
-static size_t put_number(char *to, uint64_t number)
+size_t hf__wire_digits(uint64_t number, char out_digits[HF__WIRE_DIGITS_MAX])
 {
-    char digits[DIGITS_MAX];
-    size_t at = sizeof(digits);
+    size_t digits = 1;
 
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    memcpy(to, digits + at, sizeof(digits) - at);
-    return sizeof(digits) - at;
+    for (uint64_t rest = number; rest >= 10; rest /= 10)
+        digits++;
+    for (size_t at = digits; at-- > 0; number /= 10)
+        out_digits[at] = (char)('0' + number % 10);
+    return digits;
 }
 
 /* `*12\r\n` or `$12\r\n`; how many bytes it is. */
 static size_t put_count(char *to, char kind, size_t count)
 {
-    size_t digits = put_number(to + 1, count);
+    size_t digits = hf__wire_digits(count, to + 1);
 
     to[0] = kind;
     memcpy(to + 1 + digits, "\r\n", 2);
@@ -90,11 +86,17 @@ void hf__wire_out_text(struct hf__outgoing *out, const char *text)
     hf__wire_out_word(out, text, strlen(text));
 }
 
+void hf__wire_out_bytes(struct hf__outgoing *out, const char *bytes, size_t count)
+{
+    if (out->status == HF_OK)
+        out->status = hf__buffer_append(&out->buffer, bytes, count);
+}
+
 void hf__wire_out_number(struct hf__outgoing *out, uint64_t number)
 {
-    char text[DIGITS_MAX];
+    char text[HF__WIRE_DIGITS_MAX];
 
-    hf__wire_out_word(out, text, put_number(text, number));
+    hf__wire_out_word(out, text, hf__wire_digits(number, text));
 }
 
 /* --- in --- */
@@ -292,6 +294,18 @@ static int make_room(struct hf__incoming *in, char error[HF__ERROR_BYTES])
     return HF_OK;
 }
 
+static struct hf__value value_of(const struct line *line)
+{
+    return (struct hf__value){
+        .kind = kind_of(line),
+        .number = line->number,
+        .text = line->text,
+        .bytes = line->bytes,
+        .count = (uint32_t)elements_of(line),
+        .span = 1,
+    };
+}
+
 /* Attributes, which nobody asks for, are left out with all that is in them. */
 static int write_down(struct hf__incoming *in, char error[HF__ERROR_BYTES])
 {
@@ -314,19 +328,30 @@ static int write_down(struct hf__incoming *in, char error[HF__ERROR_BYTES])
             skipping -= line.type != '|';
             continue;
         }
-        in->values[count] = (struct hf__value){
-            .kind = kind_of(&line),
-            .number = line.number,
-            .text = line.text,
-            .bytes = line.bytes,
-            .count = (uint32_t)elements_of(&line),
-        };
-        count++;
+        in->values[count++] = value_of(&line);
     }
     assert(count > 0);
     measure(in->values, count);
     assert(in->values[0].span == count);
     return HF_OK;
+}
+
+/* Most answers are one short text or number; 0: this is not one of them, or not all of it is there.
+ */
+static int take_plain(struct hf__incoming *in, char error[HF__ERROR_BYTES])
+{
+    const char *first = hf__buffer_front(&in->buffer);
+    struct line line;
+    int got;
+
+    if (in->looked > 0 || in->seen > 0 || (*first != '$' && *first != ':'))
+        return 0;
+    got = read_line(in, 0, &line, error);
+    if (got <= 0)
+        return got;
+    in->plain = value_of(&line);
+    in->taken = line.next;
+    return 1;
 }
 
 int hf__wire_in_next(struct hf__incoming *in, const struct hf__value **out_value,
@@ -336,6 +361,13 @@ int hf__wire_in_next(struct hf__incoming *in, const struct hf__value **out_value
 
     hf__buffer_consume(&in->buffer, in->taken);
     in->taken = 0;
+    if (hf__buffer_count(&in->buffer) == 0)
+        return 0;
+    got = take_plain(in, error);
+    if (got != 0) {
+        *out_value = &in->plain;
+        return got;
+    }
     got = look(in, error);
     if (got <= 0)
         return got;

@@ -14,6 +14,7 @@
  * hostile server can make it take stays below 8 MiB. */
 #define HF__WIRE_BYTES_MAX  (1u << 20)
 #define HF__WIRE_VALUES_MAX 16384u
+#define HF__WIRE_DIGITS_MAX 20 /* of 64 bits */
 
 /* --- out --- */
 
@@ -29,7 +30,11 @@ void hf__wire_out_done(struct hf__outgoing *out);
 void hf__wire_out_begin(struct hf__outgoing *out, size_t words);
 void hf__wire_out_word(struct hf__outgoing *out, const char *bytes, size_t count);
 void hf__wire_out_text(struct hf__outgoing *out, const char *text);
+/* Words that are written as the protocol wants them. */
+void hf__wire_out_bytes(struct hf__outgoing *out, const char *bytes, size_t count);
 void hf__wire_out_number(struct hf__outgoing *out, uint64_t number);
+/* Not terminated; how many there are. */
+size_t hf__wire_digits(uint64_t number, char out_digits[HF__WIRE_DIGITS_MAX]);
 
 /* --- in --- */
 
@@ -60,7 +65,8 @@ struct hf__incoming {
     size_t looked;
     uint64_t lacking;
     uint32_t seen;
-    size_t taken; /* the message that was handed out last: it goes with the next call */
+    size_t taken;           /* the message that was handed out last: it goes with the next call */
+    struct hf__value plain; /* a message of one value */
     struct hf__value *values;
     size_t value_room;
 };

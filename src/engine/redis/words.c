@@ -148,14 +148,14 @@ const struct hf__holder *hf__words_holder(struct hf__redis *conn, const struct h
 
 void hf__words_begin(struct hf__redis *conn, uint32_t script, size_t keys, size_t words)
 {
-    bool by_name = conn->recipe->by_name & (1u << script);
-
     hf__wire_out_begin(&conn->out, 3 + keys + words);
-    hf__wire_out_text(&conn->out, by_name ? "EVALSHA" : "EVAL");
-    if (by_name)
-        hf__wire_out_word(&conn->out, conn->scripts[script].sha, HF__SHA1_HEX_BYTES);
-    else
+    if (conn->recipe->by_name & (1u << script)) {
+        hf__wire_out_bytes(&conn->out, conn->scripts[script].call,
+                           sizeof(conn->scripts[script].call) - 1);
+    } else {
+        hf__wire_out_text(&conn->out, "EVAL");
         hf__wire_out_text(&conn->out, conn->scripts[script].text);
+    }
     hf__wire_out_number(&conn->out, keys);
 }
 

@@ -1,12 +1,13 @@
 -- What the scripts of the recipes set, setnx and getset share. Their locks are keys that other
 -- programs may take as well:
---   KEY       prefix and name as they are; its value is the holder's: of ours the token, or for
---             getset the time in ms at which it ends. "!" before a token marks one that was broken
+--   KEY       prefix and name as they are; its value is the holder's: of set "token-n", with "+"
+--             behind it when others wait; of setnx the token; of getset the time in ms at which it
+--             ends. "!" before it marks one that was broken
 --   SIDE      what only we know of it, hf:key:{KEY as names are written}: the last number given
---             out, and while one of ours holds it
---             "n told mark lease_ms grace_ms since_us WHO"
---             told is "w" when the holder knows that others wait, else "-"; mark is the value of
---             KEY, for getset with ":token" behind it. If KEY has another value, another holds it.
+--             out, and of the last of ours that held it
+--             "n told mark lease_ms since_us grace_ms WHO"
+--             told is "w" when the holder knows that others wait, else "-"; mark is the token, for
+--             getset "value:token". If KEY tells of another, another holds it.
 --             "n w": it is free, and there are others who wait
 --   SIDE:k    KEY, where SIDE has only a hash of it
 --   SIDE:w    who waits: "bell tag" -> since when, in us
@@ -23,7 +24,7 @@ end
 
 local function read()
     local record = redis.call('GET', SIDE) or '0'
-    local n, told, mark, lease, grace, since, who =
+    local n, told, mark, lease, since, grace, who =
         string.match(record, '^(%d+) (%S) (%S+) (%d+) (%d+) (%d+) (.*)$')
     if not n then
         return { n = string.match(record, '^%d+') or '0', mark = '' }
@@ -34,7 +35,7 @@ end
 
 local function write(record)
     redis.call('SET', SIDE, table.concat({ record.n, record.told, record.mark, record.lease,
-        record.grace, record.since, record.who }, ' '))
+        record.since, record.grace, record.who }, ' '))
 end
 
 -- Numbers rise with the clock, so that a server which forgot its counters still gives out greater
@@ -77,7 +78,7 @@ end
 
 -- Is this value of KEY the one that our record is about?
 local function is_ours(held, record)
-    local value = string.match(held, '^!?(.*)$')
+    local value = string.match(held, '^!?(%x+)%-%d+%+?$') or string.match(held, '^!?(.*)$')
     return record.who and
         (record.mark == value or string.sub(record.mark, 1, #value + 1) == value .. ':')
 end
@@ -106,8 +107,9 @@ local function wake(leaver)
     forget(read().n)
 end
 
--- Who left was not the holder.
-local function drop(client, tag)
+-- Who left ("client tag") was not the holder.
+local function drop(leaver)
+    local client, tag = string.match(leaver, '^(%x+) (%x+)$')
     redis.call('ZREM', SIDE .. ':w', client .. ':c ' .. tag, client .. ':k ' .. tag)
 end
 
@@ -126,6 +128,9 @@ local function refuse(held, ear, who, lease)
         redis.call('ZADD', SIDE .. ':w', 'NX', text(now), asker .. ear .. ' ' .. asker_tag)
         if redis.call('PTTL', SIDE .. ':w') < lease + 1000 then
             redis.call('PEXPIRE', SIDE .. ':w', text(lease + 1000))
+        end
+        if ours and string.find(held, '^!?%x+%-%d+$') then -- so that its release looks further
+            redis.call('SET', KEY, held .. '+', 'KEEPTTL')
         end
         if ours and record.told == '-' then
             record.told = 'w'

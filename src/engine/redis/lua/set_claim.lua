@@ -1,20 +1,24 @@
 -- Take it if it is free; once more: has this token got it?
--- ARGV: token, lease_ms, grace_ms, ":c" or ":k" to be woken there or "", latest (us), who
+-- ARGV: token, lease_ms, latest (us) and behind it ":c" or ":k" to be woken there, "grace_ms WHO"
 local token, lease = ARGV[1], ARGV[2]
+local latest, ear = string.match(ARGV[3], '^(%d+)(.*)$')
+local grace, who = string.match(ARGV[4], '^(%d+) (.*)$')
 
-if now > tonumber(ARGV[5]) then -- whoever sent this has given up long ago
+if now > tonumber(latest) then -- whoever sent this has given up long ago
     return { 'stale' }
 end
 if is_other_key() then
     return { 'collision' }
 end
 local held = redis.call('GET', KEY)
-if held and held ~= token then
-    return refuse(held, ARGV[4], ARGV[6], lease)
+local owner, n = string.match(held or '', '^(%x+)%-(%d+)%+?$')
+if held and owner ~= token then
+    return refuse(held, ear, who, lease)
 end
 local record = read()
-if not held or record.mark ~= token then
-    record.n = issue(record.n)
+if not held or record.mark ~= token or record.n ~= n then
+    n = issue(record.n)
 end
-redis.call('SET', KEY, token, 'PX', lease)
-return { 'granted', record.n, note(record.n, token, lease, ARGV[3], ARGV[6]) }
+local waiting = note(n, token, lease, grace, who)
+redis.call('SET', KEY, token .. '-' .. n .. (waiting > 0 and '+' or ''), 'PX', lease)
+return { 'granted', n, waiting }

@@ -4,20 +4,23 @@
 -- is not plain (the clock went back, a grant each us, others wait) is left to the rest, which finds
 -- the key with our token, and no record of it.
 do
-    local clock = redis.call('TIME')
-    local n = clock[1] .. string.sub('00000' .. clock[2], -6)
-    if n <= ARGV[5] and #n == 16 and #ARGV[5] == 16 and string.sub(KEYS[2], 9, 10) ~= '~s' and
-        redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-        local last = redis.pcall('SET', KEYS[2], n .. ' - ' .. ARGV[1] .. ' ' .. ARGV[2] .. ' ' ..
-            ARGV[3] .. ' ' .. n .. ' ' .. ARGV[6], 'GET')
-        if last and last.err then -- what lies there is not of ours: nothing was taken
-            redis.call('DEL', KEYS[1])
-            return last
-        end
-        if not last or (string.sub(last, 1, 16) < n and
-            (#last == 16 or string.sub(last, 17, 19) == ' - ')) then
+    local call, key, side, token, lease = redis.call, KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+    local clock = call('TIME')
+    local n = clock[1] .. (#clock[2] == 6 and clock[2] or string.sub('00000' .. clock[2], -6))
+    if n <= ARGV[3] and #n == 16 and #ARGV[3] >= 16 and string.sub(side, 9, 10) ~= '~s' and
+        call('SET', key, token .. '-' .. n, 'NX', 'PX', lease) then
+        local last = redis.pcall('SET', side, n .. ' - ' .. token .. ' ' .. lease .. ' ' .. n ..
+            ' ' .. ARGV[4], 'GET')
+        if not last then
             return n
         end
-        redis.call('SET', KEYS[2], last)
+        if last.err then -- what lies there is not of ours: nothing was taken
+            call('DEL', key)
+            return last
+        end
+        if last < n and (#last == 16 or string.byte(last, 18) == 45) then -- "n", or "n - ..."
+            return n
+        end
+        call('SET', side, last)
     end
 end

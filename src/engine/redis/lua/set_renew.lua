@@ -5,8 +5,10 @@ local answers = {}
 for i = 1, #KEYS / 2 do
     local token, lease, shorten = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
     KEY, SIDE = KEYS[2 * i - 1], KEYS[2 * i]
-    local held = redis.pcall('GET', KEY) -- an error is no token: another's value lies there
-    if held == token then
+    local held = redis.pcall('GET', KEY) -- an error is no text: another's value lies there
+    local broken, owner, n = string.match(type(held) == 'string' and held or '',
+        '^(!?)(%x+)%-(%d+)%+?$')
+    if owner == token and broken == '' then
         local record, left = read(), redis.call('PTTL', KEY)
         local noted = record.mark == token
         if noted and left > tonumber(record.lease) then -- the clock went back
@@ -20,8 +22,8 @@ for i = 1, #KEYS / 2 do
             record.lease = text(left)
             write(record)
         end
-        answers[i] = { 'granted', record.n }
-    elseif held == '!' .. token then
+        answers[i] = { 'granted', n }
+    elseif owner == token then
         answers[i] = { 'gone', 'broken' }
     else
         answers[i] = { 'gone' }

@@ -1,9 +1,9 @@
 -- Out: KEY is not ours any more, or never was. One who waits is woken, if it is free. Answers
 -- whether the last number is the one that we know.
--- ARGV: token, the number or "0", client, tag
+-- ARGV: token, the number or "0", "client tag"
 local record = read()
 
-drop(ARGV[3], ARGV[4])
+drop(ARGV[3])
 if redis.call('EXISTS', KEY) == 0 then
     wake('')
 elseif record.mark == ARGV[1] then
