@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "api/client.h"
+#include "base/stream.h"
 
 #define SPIN_PAUSES_MIN 32
 #define SPIN_PAUSES_MAX 4096
@@ -152,10 +153,37 @@ static bool keeper_watches(const struct hf_client *client)
 
 /* Where several stores have our CPU, each of them would wake us with its answer before the next one
  * gets to work. */
-static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns)
+static void poll_for_all(struct hf_client *client, struct hf__pollset *set)
 {
     bool yields = hf__driver_shares_cpu(&client->core.driver, HF__LANE_CALL);
+
+    hf__entry_unlock(client);
+    if (yields)
+        sched_yield();
+    sleep_on(set);
+    pthread_mutex_lock(&client->mutex);
+    if (set->fds[set->count - 1].revents)
+        drain(client->leader_fd);
+}
+
+/* The first answer is near: it is waited for by reading, which spares a system call. Nobody can
+ * wake us meanwhile, but it lasts a few ms at the most. */
+static void listen_for_all(struct hf_client *client, int fd)
+{
+    char bytes[HF__LISTEN_BYTES];
+    size_t count;
+
+    hf__entry_unlock(client);
+    count = hf__stream_listen(fd, bytes);
+    pthread_mutex_lock(&client->mutex);
+    hf__driver_heard(&client->core.driver, bytes, count);
+}
+
+static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns,
+                 bool is_first)
+{
     struct hf__pollset set;
+    int fd = -1;
 
     hf__pollset_init(&set);
     hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);
@@ -168,15 +196,14 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
     client->leader_is_timed = !keeper_watches(client);
     if (!client->leader_is_timed)
         set.deadline_ns = HF__NEVER;
-    hf__entry_unlock(client);
-    if (yields)
-        sched_yield();
-    sleep_on(&set);
-    pthread_mutex_lock(&client->mutex);
+    if (is_first && !client->leader_is_timed)
+        fd = hf__driver_listen(&client->core.driver);
+    if (fd >= 0)
+        listen_for_all(client, fd);
+    else
+        poll_for_all(client, &set);
     client->led = false;
     client->leader_answer = NULL;
-    if (set.fds[set.count - 1].revents)
-        drain(client->leader_fd);
 }
 
 static void follow(struct hf_client *client, const struct hf__awaited *awaited, uint32_t seen,
@@ -259,21 +286,28 @@ static bool has_more(const struct hf_client *client)
            (client->led && client->leader_answer->status != HF_PENDING);
 }
 
+/* How a thread has waited so far. */
+struct manner {
+    bool gathered; /* just now */
+    bool led;
+};
+
 /* One turn of waiting, in the way that suits the moment. */
 static void wait_once(struct hf_client *client, const struct hf__awaited *awaited, uint32_t seen,
-                      uint64_t deadline_ns, bool *gathered)
+                      uint64_t deadline_ns, struct manner *manner)
 {
     if (client->led)
         alert(client); /* what we read may have been the leader's: its poll will not see it */
     if (client->led || client->gathering || keeper_leads(client)) {
         follow(client, awaited, seen, deadline_ns);
-        *gathered = false;
-    } else if (!*gathered && hf__driver_holds_back(&client->core.driver, HF__LANE_CALL)) {
+        manner->gathered = false;
+    } else if (!manner->gathered && hf__driver_holds_back(&client->core.driver, HF__LANE_CALL)) {
         gather(client);
-        *gathered = true;
+        manner->gathered = true;
     } else {
-        lead(client, awaited->answer, deadline_ns);
-        *gathered = false;
+        lead(client, awaited->answer, deadline_ns, !manner->led);
+        manner->gathered = false;
+        manner->led = true;
     }
 }
 
@@ -283,10 +317,10 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
     struct hf__driver *driver = &client->core.driver;
     struct hf__answer *answer = awaited->answer;
     uint64_t now_ns = client->seen_ns; /* the request was made just now */
-    bool gathered = false;
+    struct manner manner = { 0 };
 
     client->callers++;
-    hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, gathered));
+    hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, false));
     if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client)) {
         client->callers--;
         return true;
@@ -295,13 +329,13 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
         struct hf__wake *word = *awaited->bell;
         uint32_t seen = hf__wake_look(word);
 
-        hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, gathered));
+        hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, manner.gathered));
         hf__core_step(&client->core, now_ns);
         raise_events(client);
         if (answer->status != HF_PENDING || now_ns >= deadline_ns)
             break;
         if (word == *awaited->bell)
-            wait_once(client, awaited, seen, deadline_ns, &gathered);
+            wait_once(client, awaited, seen, deadline_ns, &manner);
     }
     client->callers--;
     client->called_ns = now_ns;

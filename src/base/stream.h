@@ -1,7 +1,8 @@
 /* stream.h: bytes to and from one server: a TCP or Unix socket, perhaps with TLS on it.
  *
- * Never blocks. A name is resolved, each of its addresses tried, and TLS agreed upon, all inside
- * hf__stream_advance(); then bytes pass. The only time that it sees is the one it is handed. */
+ * Never blocks, but for listen(). A name is resolved, each of its addresses tried, and TLS agreed
+ * upon, all inside hf__stream_advance(); then bytes pass. The only time that it sees is the one it
+ * is handed. */
 #ifndef HF_BASE_STREAM_H
 #define HF_BASE_STREAM_H
 
@@ -14,6 +15,8 @@
 #include "base/error.h"
 #include "base/pollset.h"
 #include "base/url.h"
+
+#define HF__LISTEN_BYTES 4096
 
 struct hf__stream; /* made by open, freed by close */
 
@@ -60,6 +63,14 @@ int hf__stream_error(const struct hf__stream *stream, char error[HF__ERROR_BYTES
  * what the server said before it hung up: read before giving up. */
 ssize_t hf__stream_read(struct hf__stream *stream, void *buffer, size_t buffer_bytes);
 ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t count);
+
+/* Instead of poll() and read(): a descriptor from which a thread may read with listen(), while
+ * nobody else reads or closes; -1: none (TLS). Only while UP. */
+int hf__stream_listener(const struct hf__stream *stream);
+/* Blocks until bytes come, for a few ms at the most. 0: none; read() tells why. */
+size_t hf__stream_listen(int fd, char out_bytes[HF__LISTEN_BYTES]);
+/* Whoever listens comes back at once, and nothing more can be sent. */
+void hf__stream_hush(const struct hf__stream *stream);
 
 /* What must happen before going on makes sense; `wants_write`: there are bytes that write() did not
  * take. Whenever one of it happens, read(): TLS may have to write in order to read. Bytes that TLS

@@ -273,6 +273,21 @@ bool hf__driver_shares_cpu(const struct hf__driver *driver, enum hf__lane lane)
     return near > 1;
 }
 
+int hf__driver_listen(struct hf__driver *driver)
+{
+    struct hf__conn *conn = driver->links[HF__LANE_CALL][0].conn;
+
+    if (driver->lanes < HF__LANES || driver->stores != 1 || conn->state != HF__CONN_UP ||
+        !driver->engine->listen)
+        return -1;
+    return driver->engine->listen(conn);
+}
+
+void hf__driver_heard(struct hf__driver *driver, const void *bytes, size_t count)
+{
+    driver->engine->heard(driver->links[HF__LANE_CALL][0].conn, bytes, count);
+}
+
 static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64_t now_ns,
                         struct hf__reply *out_reply)
 {

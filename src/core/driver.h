@@ -87,6 +87,11 @@ bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane);
 /* Several stores have our CPU: they get to work when we do not, one after the other. */
 bool hf__driver_shares_cpu(const struct hf__driver *driver, enum hf__lane lane);
 
+/* Where the calls have one connection alone, its answers can be waited for by reading them: a
+ * descriptor for hf__stream_listen(), or -1: they cannot; heard() takes what came. */
+int hf__driver_listen(struct hf__driver *driver);
+void hf__driver_heard(struct hf__driver *driver, const void *bytes, size_t count);
+
 /* The next reply of any connection; of a quorum, each store's vote (the core hands it to
  * hf__driver_count). 0: none left. */
 int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__reply *out_reply,

@@ -175,6 +175,7 @@ struct hf__conn {
     enum hf__pace pace; /* of what advance() would send */
     bool holds_back;    /* the engine: something is written down that was not sent */
     bool is_near;       /* the engine: the store has the CPU that the last request was sent from */
+    bool is_heard;      /* between listen() and heard() */
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
      * counted until it was admitted again. */
     bool doubted;
@@ -226,6 +227,12 @@ struct hf__engine {
      * connection has died and all its requests are answered (its state is DOWN). Must be called
      * until it returns 0. */
     int (*advance)(struct hf__conn *conn, uint64_t now_ns, struct hf__reply *out_reply);
+
+    /* For one thread, which waits for answers by reading them, without the mutex: a descriptor for
+     * hf__stream_listen(), or -1: not now, or no answer is under way. Until heard() was told what
+     * came, advance() neither reads nor closes. NULL: never. */
+    int (*listen)(struct hf__conn *conn);
+    void (*heard)(struct hf__conn *conn, const void *bytes, size_t count);
 
     /* In a fork of the client's process: keep the turns of the client from ending with the process
      * that took them, for as long as this process lives. NULL: unsupported. Called on a conn of the

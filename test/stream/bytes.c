@@ -254,6 +254,44 @@ TEST(bytes, a_server_that_wants_new_keys_without_end_cannot_make_us_grow)
     free(pattern);
 }
 
+/* It comes back with what came, with nothing after a while, and at once when it is hushed. */
+TEST(bytes, a_thread_may_wait_for_them_by_reading)
+{
+    struct server_manner manner = { .tls = SERVER_PLAIN };
+    struct server server;
+    struct client client = { .now_ns = 0 };
+    char bytes[HF__LISTEN_BYTES] = "";
+    size_t count = 0;
+
+    server_start(&server, &manner, server_echo, NULL);
+    connect_to(&client, &server);
+    CHECK_EQUAL(hf__stream_listen(hf__stream_listener(client.stream), bytes), 0);
+    CHECK(client_write(&client, "hello", 5));
+    for (int round = 0; count == 0 && round < 1000; round++)
+        count = hf__stream_listen(hf__stream_listener(client.stream), bytes);
+    CHECK_EQUAL(count, 5);
+    CHECK_TEXT(bytes, "hello");
+    hf__stream_hush(client.stream);
+    CHECK_EQUAL(hf__stream_listen(hf__stream_listener(client.stream), bytes), 0);
+    CHECK_EQUAL(client_drain(&client), 0);
+    CHECK(client_is_down(&client, HF_EUNREACHABLE, ": closed by the server"));
+    client_close(&client);
+    server_stop(&server);
+}
+
+TEST(bytes, with_tls_nobody_waits_by_reading)
+{
+    struct server_manner manner = { .tls = SERVER_TLS, .certificate = "good" };
+    struct server server;
+    struct client client = { .now_ns = 0 };
+
+    server_start(&server, &manner, server_echo, NULL);
+    connect_to(&client, &server);
+    CHECK_EQUAL(hf__stream_listener(client.stream), -1);
+    client_close(&client);
+    server_stop(&server);
+}
+
 TEST(bytes, an_end_by_the_server_is_told)
 {
     for (size_t i = 0; i < KINDS; i++) {

@@ -114,6 +114,7 @@ TEST(connect, the_socket_is_as_it_should_be)
     struct server server;
     struct client client = { .now_ns = 0 };
     struct hf__pollset set;
+    char bytes[8];
     int fd;
 
     server_start(&server, &plain, server_echo, NULL);
@@ -125,7 +126,9 @@ TEST(connect, the_socket_is_as_it_should_be)
     CHECK(set.deadline_ns == HF__NEVER);
     fd = set.fds[0].fd;
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-    CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    CHECK_EQUAL(hf__stream_listener(client.stream), fd);
+    CHECK(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+    CHECK_EQUAL(hf__stream_read(client.stream, bytes, sizeof(bytes)), 0); /* all the same */
     CHECK_EQUAL(read_option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
     CHECK_EQUAL(read_option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
     CHECK_EQUAL(read_option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 15);

@@ -316,6 +316,10 @@ static int advance_one(struct hf__redis *conn, uint64_t now_ns, struct hf__reply
         conn->gathered_count = 0;
     if (hf__asked_end_next(conn, out_reply) > 0 || hf__course_end_next(conn, out_reply) > 0)
         return 1;
+    if (conn->base.is_heard) { /* it goes when whoever reads from it has come back */
+        hf__stream_hush(conn->stream);
+        return 0;
+    }
     hf__stream_close(conn->stream);
     conn->stream = NULL;
     return conn->end_status;
@@ -380,6 +384,25 @@ static void redis_pollset(struct hf__conn *base, struct hf__pollset *set)
         pollset_one(conn->apart, set);
 }
 
+/* Where releases travel apart, there are two to wait for. */
+static int redis_listen(struct hf__conn *base)
+{
+    struct hf__redis *conn = redis_of(base);
+    int fd = -1;
+
+    if (!conn->ending && conn->stream && !conn->apart && conn->stream_state == HF__STREAM_UP &&
+        hf__buffer_count(&conn->out.buffer) == 0 && hf__traffic_awaits_answer(conn))
+        fd = hf__stream_listener(conn->stream);
+    base->is_heard = fd >= 0;
+    return fd;
+}
+
+static void redis_heard(struct hf__conn *base, const void *bytes, size_t count)
+{
+    base->is_heard = false;
+    hf__traffic_heard(redis_of(base), bytes, count);
+}
+
 static const char *const schemes[] = { "redis", "rediss", NULL };
 static const struct hf__recipe *const recipes[] = {
     &hf__redis_fair.recipe,
@@ -401,6 +424,8 @@ const struct hf__engine hf__redis_engine = {
     .submit = redis_submit,
     .pollset = redis_pollset,
     .advance = redis_advance,
+    .listen = redis_listen,
+    .heard = redis_heard,
 };
 
 /* The same connections, one to each server. */
@@ -414,4 +439,6 @@ const struct hf__engine hf__redis_quorum_engine = {
     .submit = redis_submit,
     .pollset = redis_pollset,
     .advance = redis_advance,
+    .listen = redis_listen,
+    .heard = redis_heard,
 };

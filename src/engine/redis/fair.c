@@ -27,30 +27,32 @@ static const char *const endings[] = { "", ":s", ":q", NULL };
 
 /* --- asking --- */
 
-static void add_bell(struct hf__redis *conn, bool blocking)
+static void add_bell(struct hf__redis *conn)
 {
     char bell[24];
     size_t bytes = strlen(conn->client);
-    /* Whoever blocks is woken through the connection that it polls itself. */
-    bool calls = blocking && conn->listens_to_calls;
 
     memcpy(bell, conn->client, bytes);
-    memcpy(bell + bytes, calls ? ":c" : ":k", 2);
+    memcpy(bell + bytes, ":k", 2);
     hf__wire_out_word(&conn->out, bell, bytes + 2);
 }
 
 static void ask_claim(struct hf__redis *conn, const struct hf__request *request, const char *token)
 {
     char who[HF__REDIS_WHO_BYTES];
+    char until[HF__WIRE_DIGITS_MAX + 2];
+    char way[2] = { request->mode == HF_SHARED ? 's' : 'x', request->queueing ? '1' : '0' };
     size_t who_bytes = hf__words_who(conn, request->ticket.claim_id, request->purpose, who);
+    size_t until_bytes = hf__wire_digits(hf__words_latest_us(conn, request), until);
+    /* Whoever blocks is woken through the connection that it polls itself. */
+    bool calls = request->blocking && conn->listens_to_calls;
 
+    memcpy(until + until_bytes, calls ? ":c" : ":k", 2);
     hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    hf__wire_out_text(&conn->out, request->mode == HF_SHARED ? "s" : "x");
+    hf__wire_out_word(&conn->out, way, sizeof(way));
     hf__wire_out_number(&conn->out, request->lease_ns / HF__NS_PER_MS);
     hf__wire_out_number(&conn->out, request->grace_ns / HF__NS_PER_MS);
-    hf__wire_out_text(&conn->out, request->queueing ? "1" : "0");
-    hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
-    add_bell(conn, request->blocking);
+    hf__wire_out_word(&conn->out, until, until_bytes + 2);
     hf__wire_out_word(&conn->out, who, who_bytes);
 }
 
@@ -60,14 +62,15 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
         enum script script;
         size_t words;
     } forms[] = {
-        [HF__REQUEST_CLAIM] = { CLAIM, 10 },
-        [HF__REQUEST_RELEASE] = { RELEASE, 4 },
+        [HF__REQUEST_CLAIM] = { CLAIM, 8 },
+        [HF__REQUEST_RELEASE] = { RELEASE, 3 },
         [HF__REQUEST_DOWNGRADE] = { LOWER, 4 },
         [HF__REQUEST_BREAK] = { BREAK, 3 },
     };
     enum hf__request_kind kind = request->ticket.kind;
     char key[HF__REDIS_KEY_BYTES];
-    char token[2 * HF__TOKEN_BYTES + 1] = "";
+    char token[2 * HF__TOKEN_BYTES + 2 + HF__WIRE_DIGITS_MAX] = "";
+    size_t token_bytes = 2 * HF__TOKEN_BYTES;
     bool hashed;
     size_t key_bytes = hf__words_key(conn, request->name, request->name_bytes, key, &hashed);
 
@@ -88,11 +91,13 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
         hf__wire_out_number(&conn->out, request->fence / 256);
         return HF_OK;
     }
-    hf__wire_out_word(&conn->out, token, 2 * HF__TOKEN_BYTES);
-    if (kind == HF__REQUEST_RELEASE)
-        hf__wire_out_number(&conn->out, request->fence / 256);
-    else
-        add_bell(conn, false);
+    if (kind == HF__REQUEST_RELEASE) {
+        token[token_bytes++] = ' ';
+        token_bytes += hf__wire_digits(request->fence / 256, token + token_bytes);
+    }
+    hf__wire_out_word(&conn->out, token, token_bytes);
+    if (kind == HF__REQUEST_DOWNGRADE)
+        add_bell(conn);
     return HF_OK;
 }
 

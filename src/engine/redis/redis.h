@@ -214,7 +214,9 @@ bool hf__terms_tls(const struct hf__url *url);
 #define HF__REDIS_READS_MAX 64 /* between two waits: a server that sends without end gets no more */
 
 void hf__traffic_send(struct hf__redis *conn);
+bool hf__traffic_awaits_answer(const struct hf__redis *conn);
 int hf__traffic_receive(struct hf__redis *conn); /* 1: something came */
+void hf__traffic_heard(struct hf__redis *conn, const void *bytes, size_t count);
 /* Nothing more is sent or read: what is left is answered, and then the connection is DOWN. */
 void hf__traffic_end(struct hf__redis *conn, int status);
 void hf__traffic_end_with_stream(struct hf__redis *conn);

@@ -32,7 +32,7 @@ void hf__traffic_end_with_stream(struct hf__redis *conn)
     hf__traffic_end(conn, status);
 }
 
-static bool awaits_answer(const struct hf__redis *conn)
+bool hf__traffic_awaits_answer(const struct hf__redis *conn)
 {
     const struct hf__asked *oldest = HF__LIST_ENTRY(conn->asked.next, struct hf__asked, place);
 
@@ -47,7 +47,7 @@ static bool holds_back(const struct hf__redis *conn)
 
     if (conn->base.pace == HF__PACE_AT_ONCE || count >= HELD_BACK_MAX || !conn->greeted)
         return false;
-    if (conn->base.pace == HF__PACE_WITH_ANSWERS && !awaits_answer(conn))
+    if (conn->base.pace == HF__PACE_WITH_ANSWERS && !hf__traffic_awaits_answer(conn))
         return false;
     return conn->base.is_near;
 }
@@ -77,13 +77,35 @@ void hf__traffic_send(struct hf__redis *conn)
     }
 }
 
+static void note_read(struct hf__redis *conn)
+{
+    if (conn->reads++ % READS_PER_LOOK == 0)
+        conn->peer_cpu = hf__stream_peer_cpu(conn->stream);
+    conn->has_heard = true;
+}
+
+/* Nothing: read() will tell whether that is all. */
+void hf__traffic_heard(struct hf__redis *conn, const void *bytes, size_t count)
+{
+    conn->may_read = true;
+    conn->reads_left = HF__REDIS_READS_MAX;
+    if (count == 0 || conn->ending)
+        return;
+    if (hf__buffer_append(&conn->in.buffer, bytes, count) < 0) {
+        hf__traffic_end(conn, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
+        return;
+    }
+    note_read(conn);
+    conn->may_read = count == HF__LISTEN_BYTES;
+}
+
 /* 1: something came. */
 int hf__traffic_receive(struct hf__redis *conn)
 {
     void *space;
     ssize_t got;
 
-    if (!conn->may_read || conn->reads_left == 0)
+    if (!conn->may_read || conn->reads_left == 0 || conn->base.is_heard)
         return 0;
     conn->reads_left--;
     if (hf__buffer_reserve(&conn->in.buffer, READ_BYTES, &space) < 0) {
@@ -98,9 +120,7 @@ int hf__traffic_receive(struct hf__redis *conn)
         return 0;
     }
     hf__buffer_commit(&conn->in.buffer, (size_t)got);
-    if (conn->reads++ % READS_PER_LOOK == 0)
-        conn->peer_cpu = hf__stream_peer_cpu(conn->stream);
-    conn->has_heard = true;
+    note_read(conn);
     /* Less than there was room for: that was all. */
     conn->may_read = (size_t)got == READ_BYTES;
     return 1;

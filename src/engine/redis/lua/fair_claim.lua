@@ -1,11 +1,13 @@
 -- Take it, or stand in line for it; once more: where does this token stand?
--- ARGV: token, mode, lease_ms, grace_ms, "1" to stand in line, latest (us), bell, who
-local token, mode, lease = ARGV[3], ARGV[4], ARGV[5]
+-- ARGV: token, mode and "1" to stand in line, lease_ms, grace_ms, latest (us) and behind it the
+-- end of the bell, who
+local token, mode, lease = ARGV[3], string.sub(ARGV[4], 1, 1), ARGV[5]
+local latest, ear = string.match(ARGV[7], '^(%d+)(.*)$')
 local place = { mode = mode, n = '0', ends = now + lease * 1000, lease = lease, grace = ARGV[6],
-                since = text(now), bell = ARGV[9], who = ARGV[10] }
+                since = text(now), bell = string.match(ARGV[8], '^%x+') .. ear, who = ARGV[8] }
 
 choose(KEYS[1])
-if now > tonumber(ARGV[8]) then -- whoever sent this has given up long ago
+if now > tonumber(latest) then -- whoever sent this has given up long ago
     return { 'stale' }
 end
 if FULL_NAME ~= '' then
@@ -19,7 +21,7 @@ local found = find(token, lease)
 if found then
     return found
 end
-if ARGV[7] == '0' then
+if string.sub(ARGV[4], 2) == '0' then
     settle(nil)
     if holder() or redis.call('EXISTS', QUEUE) == 1 or
         (mode == EXCLUSIVE and redis.call('EXISTS', READERS) == 1) then

@@ -1,7 +1,7 @@
 -- Out, whether it held or waited; the next is let in, and told. What was held, was held with this
 -- number, or it was taken away, and what is here came late.
--- ARGV: token, n (0: whatever there is)
-local token, number = ARGV[3], ARGV[4]
+-- ARGV: "token n" (0: whatever there is)
+local token, number = string.match(ARGV[3], '^(%x+) (%d+)$')
 
 choose(KEYS[1])
 local held = redis.call('GET', base)

@@ -7,7 +7,7 @@ for i = 1, #KEYS / 2 do
     KEY, SIDE = KEYS[2 * i - 1], KEYS[2 * i]
     local held = redis.pcall('GET', KEY) -- an error is no text: another's value lies there
     local broken, owner, n = string.match(type(held) == 'string' and held or '',
-        '^(!?)(%x+)%-(%d+)%+?$')
+        '^(!?)(%x+)%-?(%d*)%+?$')
     if owner == token and broken == '' then
         local record, left = read(), redis.call('PTTL', KEY)
         local noted = record.mark == token
@@ -22,7 +22,7 @@ for i = 1, #KEYS / 2 do
             record.lease = text(left)
             write(record)
         end
-        answers[i] = { 'granted', n }
+        answers[i] = { 'granted', n ~= '' and n or record.n } -- setnx keeps none in KEY
     elseif owner == token then
         answers[i] = { 'gone', 'broken' }
     else
