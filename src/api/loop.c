@@ -31,6 +31,7 @@
 #define QUIET_NS        (50 * HF__NS_PER_MS)
 #define CALLERS_NS      (1 * HF__NS_PER_S)
 #define FAR_NS          (3 * HF__NS_PER_S)
+#define LATE_NS         (20 * HF__NS_PER_MS)
 
 static void kick(int fd)
 {
@@ -358,6 +359,19 @@ void hf__loop_wait(struct hf_client *client, const struct hf__awaited *awaited)
 
 /* --- the keeper --- */
 
+/* Where all of a client lives in one session, a caller that is starved must not let it die. */
+static void watch_session(struct hf_client *client, struct hf__pollset *set)
+{
+    struct hf__pollset calls;
+
+    if (!client->core.recipe->in_session)
+        return;
+    hf__pollset_init(&calls);
+    hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &calls);
+    if (calls.deadline_ns < HF__NEVER - LATE_NS)
+        hf__pollset_until(set, calls.deadline_ns + LATE_NS);
+}
+
 /* Callers poll their connection themselves. If the keeper did so too, each answer would wake two
  * threads; so it leaves the calls alone while there are any, and looks now and then whether that is
  * still so: what is left over then is only the undoing of what nobody waits for. */
@@ -367,6 +381,7 @@ static bool tends_calls(struct hf_client *client, struct hf__pollset *set)
         return true;
     if (client->callers > 0) {
         hf__pollset_until(set, client->seen_ns + CALLERS_NS);
+        watch_session(client, set);
         return false;
     }
     hf__pollset_until(set, client->seen_ns < client->called_ns + QUIET_NS

@@ -58,7 +58,10 @@ int hf__driver_open(struct hf__driver *driver, uint64_t now_ns)
 {
     int status = HF_OK;
 
-    driver->lanes = driver->recipe->keeper_listens || driver->caller_driven ? 1 : HF__LANES;
+    driver->lanes =
+        driver->recipe->keeper_listens || driver->caller_driven || driver->recipe->in_session
+            ? 1
+            : HF__LANES;
     driver->stores = driver->recipe->pattern == HF__PATTERN_QUORUM ? driver->url->server_count : 1;
     assert(driver->stores >= 1 && driver->stores <= HF_SERVERS_MAX);
 
@@ -277,7 +280,7 @@ int hf__driver_listen(struct hf__driver *driver)
 {
     struct hf__conn *conn = driver->links[HF__LANE_CALL][0].conn;
 
-    if (driver->lanes < HF__LANES || driver->stores != 1 || conn->state != HF__CONN_UP ||
+    if (driver->lanes == 0 || driver->stores != 1 || conn->state != HF__CONN_UP ||
         !driver->engine->listen)
         return -1;
     return driver->engine->listen(conn);

@@ -300,7 +300,10 @@ static void keep(struct hf__turn *turn, const struct hf__reply *reply, uint64_t 
     } else if (limited) {
         note_margin(turn, now_ns);
         if (turn->extend_lease_ns > 0 && hold->end_is_lease)
-            hf__hold_end(hold, until_ns);
+            hf__hold_end(hold,
+                         turn->core->recipe->in_session
+                             ? hf__validity_until(reply->ticket.sent_ns, turn->extend_lease_ns)
+                             : until_ns);
         if (turn->extend_lease_ns > 0 || until_ns > turn->valid_until_ns)
             turn->valid_until_ns = until_ns;
     }

@@ -115,8 +115,13 @@ static void limit(struct hf__hold *hold, const struct hf__terms *terms, const st
 {
     uint64_t max_hold_ns = terms->max_hold_ns;
 
+    /* The session may last for less than the lease, and is renewed. */
+    uint64_t lease_end_ns = turn->core->recipe->in_session
+                                ? hf__validity_until(turn->asked_ns, terms->lease_ns)
+                                : turn->valid_until_ns;
+
     hold->latest_ns = max_hold_ns > 0 ? now_ns + max_hold_ns : HF__NEVER;
-    hf__hold_end(hold, terms->fixed_lease ? turn->valid_until_ns : HF__NEVER);
+    hf__hold_end(hold, terms->fixed_lease ? lease_end_ns : HF__NEVER);
 }
 
 static struct hf__hold *take_hold(struct hf__core *core)

@@ -131,7 +131,8 @@ static struct hf__turn *make(struct hf__core *core, struct hf__name *name,
     turn->leaver = NULL;
     turn->asker = NULL;
     turn->mode = terms->mode;
-    turn->ends = terms->fixed_lease || (terms->max_hold_ns > 0 && !core->recipe->leases);
+    turn->ends = !core->recipe->in_session &&
+                 (terms->fixed_lease || (terms->max_hold_ns > 0 && !core->recipe->leases));
     turn->lease_ns = terms->lease_ns;
     if (!core->recipe->leases && terms->max_hold_ns > 0 &&
         (!terms->fixed_lease || terms->max_hold_ns < terms->lease_ns))
@@ -247,7 +248,8 @@ static void note_stored(struct hf__turn *turn, const struct hf__request *request
     const struct hf__recipe *recipe = turn->core->recipe;
 
     /* What lives with its connection is kept as long as others on that connection are served. */
-    if ((!recipe->leases && !turn->ends) || recipe->pattern == HF__PATTERN_CONNECTION)
+    if ((!recipe->leases && !turn->ends) || recipe->pattern == HF__PATTERN_CONNECTION ||
+        recipe->in_session)
         until_ns = HF__NEVER;
     if (until_ns > turn->stored_until_ns)
         turn->stored_until_ns = until_ns;

@@ -9,11 +9,13 @@
 extern const struct hf__engine hf__embedded_engine;
 extern const struct hf__engine hf__redis_engine;
 extern const struct hf__engine hf__redis_quorum_engine;
+extern const struct hf__engine hf__zookeeper_engine;
 
 static const struct hf__engine *const engines[] = {
     &hf__embedded_engine,
     &hf__redis_engine,
     &hf__redis_quorum_engine,
+    &hf__zookeeper_engine,
     NULL,
 };
 

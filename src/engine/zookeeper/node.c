@@ -1,0 +1,214 @@
+/* node.c: one ephemeral node: who creates it holds the lock.
+ *
+ * The happy path: a CLAIM creates the node; a RELEASE deletes it. Who is refused watches the node,
+ * is woken with all the others when it goes, and tries again.
+ *
+ * What can go wrong: a create whose answer is lost: the node is there when we ask again, and it is
+ * of our session and carries our token. Nodes have no numbers and are not told apart by delete: one
+ * that was broken, and gives it back at the same moment, may delete its successor's (which is told
+ * so). That is this recipe's weakness, and why it is legacy. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/zookeeper/zookeeper.h"
+
+/* The token stands before what the node tells of its holder. */
+static size_t put_data(const struct hf__place *place, char *out_data)
+{
+    size_t bytes = strlen(place->data);
+
+    memcpy(out_data, place->token, sizeof(place->token) - 1);
+    out_data[sizeof(place->token) - 1] = ' ';
+    memcpy(out_data + sizeof(place->token), place->data, bytes);
+    return sizeof(place->token) + bytes;
+}
+
+static void look(struct hf__zookeeper *conn, struct hf__place *place, bool watch)
+{
+    place->open++;
+    place->watches_own = watch;
+    hf__ask_about(conn, HF__STEP_HOLDER, place, HF__OPCODE_GET_DATA, place->path);
+    hf__ask_watch(conn, watch);
+}
+
+static void claim(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    char data[HF__TOKEN_TEXT_BYTES + HF__NODE_DATA_BYTES];
+    uint32_t tries = place->tries;
+
+    hf__place_begin(place);
+    place->is_creating = true;
+    place->open++;
+    if (tries > 0)
+        hf__ask_parents(conn, place);
+    hf__ask_create(conn, place, place->path, data, put_data(place, data));
+    look(conn, place, true);
+}
+
+static void inspect(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    hf__place_answer(conn, place, HF__REPLY_GONE); /* nobody stands in line here */
+}
+
+static void hear_create(struct hf__place *place, int32_t error, struct hf__jute_reader *answer)
+{
+    struct hf__jute_stat stat;
+
+    place->is_creating = false;
+    if (error != HF__ZERROR_OK)
+        return;
+    (void)hf__jute_get_text(answer);
+    hf__jute_get_stat(answer, &stat);
+    if (answer->broken || stat.czxid <= 0) {
+        answer->broken = true;
+        return;
+    }
+    place->has_node = true;
+    place->maybe_made = false;
+    place->was_broken = false;
+    place->czxid = stat.czxid;
+}
+
+/* Whose is it? */
+static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place,
+                        struct hf__jute_reader *answer)
+{
+    const size_t token_bytes = sizeof(place->token) - 1;
+    struct hf__jute_text data = hf__jute_get_text(answer);
+    struct hf__jute_stat stat;
+    struct hf__bearer bearer = { 0 };
+    bool tells = data.count > token_bytes && data.bytes[token_bytes] == ' ';
+
+    hf__jute_get_stat(answer, &stat);
+    if (answer->broken)
+        return;
+    if (tells && memcmp(data.bytes, place->token, token_bytes) == 0 &&
+        stat.ephemeral_owner == conn->session.id) {
+        place->has_node = true;
+        place->maybe_made = false;
+        place->czxid = stat.czxid;
+        return;
+    }
+    if (place->has_node) { /* it was ours, and is another's */
+        place->has_node = false;
+        place->was_broken = true;
+    }
+    if (tells) {
+        data.bytes += token_bytes + 1;
+        data.count -= token_bytes + 1;
+        hf__layout_bearer(conn, &data, &bearer);
+    }
+    place->has_holder = bearer.is_known;
+    place->holder = bearer.holder;
+    place->is_strange = stat.ephemeral_owner == 0;
+}
+
+static void decide(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    if (place->has_node) {
+        place->state = HF__PLACE_HELD;
+        place->others_wait = false;
+        hf__place_answer(conn, place, HF__REPLY_GRANTED);
+    } else if (place->is_strange) {
+        hf__place_answer(conn, place, HF__REPLY_FAILED);
+        place->reply.status =
+            hf__error_set(conn->base.error, HF_EPROTOCOL,
+                          "the lock's node is not ephemeral: it belongs to another recipe or "
+                          "program");
+    } else if (place->error == HF__ZERROR_NO_NODE && place->tries++ < 3) {
+        claim(conn, place);
+    } else if (place->error == HF__ZERROR_NODE_EXISTS || place->error == HF__ZERROR_NO_NODE) {
+        place->ahead_count = HF__AHEAD_UNKNOWN;
+        place->maybe_made = false;
+        hf__place_answer(conn, place, HF__REPLY_REFUSED);
+    } else {
+        hf__place_fail(conn, place, place->error);
+    }
+}
+
+/* A watch on the own node: it goes, or is another's. */
+static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_t error,
+                     struct hf__jute_reader *answer)
+{
+    if (error == HF__ZERROR_OK)
+        hear_holder(conn, place, answer);
+    else
+        place->has_node = place->has_node && error != HF__ZERROR_NO_NODE;
+    if (place->state != HF__PLACE_HELD || place->has_node)
+        return;
+    place->was_broken = true;
+    place->gone = "broken";
+    hf__place_tell(conn, place);
+}
+
+static void hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
+                 struct hf__jute_reader *answer)
+{
+    struct hf__place *place = asked->owner;
+
+    if (asked->step == HF__STEP_CREATE)
+        hear_create(place, error, answer);
+    if (asked->step == HF__STEP_OWN) {
+        hear_own(conn, place, error, answer);
+        return;
+    }
+    if (place->state == HF__PLACE_LEAVING) {
+        if (asked->step == HF__STEP_CHILDREN || asked->step == HF__STEP_CREATE) {
+            place->maybe_made = false;
+            hf__place_leave(conn, place);
+        }
+        return;
+    }
+    if (asked->course != place->course)
+        return;
+    if (asked->step == HF__STEP_HOLDER && error == HF__ZERROR_OK)
+        hear_holder(conn, place, answer);
+    if (error != HF__ZERROR_OK && !place->error)
+        place->error = error;
+    if (--place->open == 0)
+        decide(conn, place);
+}
+
+static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t type,
+                  const struct hf__jute_text *path)
+{
+    bool ours = !path || (path->count == place->path_bytes &&
+                          memcmp(path->bytes, place->path, path->count) == 0);
+
+    if (!ours || (path && !place->watches_own))
+        return;
+    place->watches_own = false;
+    if (place->state == HF__PLACE_HELD) {
+        place->watches_own = true;
+        hf__ask_about(conn, HF__STEP_OWN, place, HF__OPCODE_GET_DATA, place->path);
+        hf__ask_watch(conn, true);
+    } else if (type == HF__WATCH_DELETED) {
+        place->changed = true;
+        hf__place_tell(conn, place);
+    }
+}
+
+const struct hf__zookeeper_recipe hf__zookeeper_node = {
+    .recipe = {
+        .name = "node",
+        .url_forms = "zookeeper://[user[:password]@]host[:port][,host...][/chroot]?recipe=node",
+        .summary = "One ephemeral node: for fleets that use it already.",
+        .caveat = "Not in order of arrival; all who wait are woken at once, and all but one in "
+                  "vain. A holder that was broken and gives it back at the same moment may delete "
+                  "its successor's node, which is told so. Validity ends a tick (2 s unless tick= "
+                  "says better) before the session does. Use `sequence`.",
+        .schema = "",
+        .pattern = HF__PATTERN_LEASE,
+        .promises = HF_PROMISE_FENCE | HF_PROMISE_WAKEUP | HF_PROMISE_DURABLE |
+                    HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,
+        .is_legacy = true,
+        .hands_on = true,
+        .leases = true,
+        .in_session = true,
+    },
+    .single = true,
+    .claim = claim,
+    .inspect = inspect,
+    .hear = hear,
+    .event = event,
+};

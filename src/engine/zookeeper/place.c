@@ -1,0 +1,416 @@
+/* place.c: which claims does this session have, where do they stand, and what must the core hear?
+ *
+ * A place is found by the core's number. What the core asked becomes a course: a few questions to
+ * the server, counted in `open`; the last answer decides. What there is to tell, an answer or news,
+ * is noted in the place, which then stands in conn->telling until advance() has come round to it.
+ *
+ * What can go wrong: the connection ends: whoever waits for an answer is told that there is none,
+ * and places stay, because the session does. The session ends: all nodes are gone, or will be
+ * before anybody else can take their turn. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/zookeeper/zookeeper.h"
+
+#define BUCKETS_FIRST 256
+
+/* --- the table --- */
+
+static size_t bucket_of(const struct hf__zookeeper *conn, uint64_t claim_id)
+{
+    return (size_t)(claim_id & (conn->bucket_count - 1));
+}
+
+struct hf__place *hf__place_find(const struct hf__zookeeper *conn, uint64_t claim_id)
+{
+    struct hf__place *place =
+        conn->bucket_count > 0 ? conn->buckets[bucket_of(conn, claim_id)] : NULL;
+
+    while (place && (place->claim_id != claim_id || place->forsaken))
+        place = place->chain;
+    return place;
+}
+
+static bool make_room(struct hf__zookeeper *conn)
+{
+    size_t count = conn->bucket_count > 0 ? 2 * conn->bucket_count : BUCKETS_FIRST;
+    struct hf__place **buckets;
+
+    if (conn->place_count < conn->bucket_count)
+        return true;
+    buckets = hf__env_new(conn->base.env, count * sizeof(*buckets));
+    if (!buckets)
+        return false;
+    hf__env_free(conn->base.env, conn->buckets);
+    conn->buckets = buckets;
+    conn->bucket_count = count;
+    HF__LIST_FOR(member, &conn->places)
+    {
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place **bucket = &buckets[bucket_of(conn, place->claim_id)];
+
+        place->chain = *bucket;
+        *bucket = place;
+    }
+    return true;
+}
+
+/* NULL, with conn->base.error: no memory, or no such name. */
+struct hf__place *hf__place_new(struct hf__zookeeper *conn, const struct hf__request *request)
+{
+    char path[HF__PATH_BYTES];
+    bool hashed;
+    struct hf__place *place;
+    struct hf__place **bucket;
+
+    if (hf__layout_path(conn, request->name, request->name_bytes, path, &hashed) < 0)
+        return NULL;
+    place = hf__env_new(conn->base.env, sizeof(*place) + strlen(path) + request->name_bytes + 2);
+    if (!place || !make_room(conn)) {
+        hf__env_free(conn->base.env, place);
+        hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    hf__list_init(&place->telling);
+    hf__list_init(&place->renewal);
+    hf__list_init(&place->member);
+    place->claim_id = request->ticket.claim_id;
+    place->evict_at_ns = HF__NEVER;
+    place->path_bytes = strlen(path);
+    place->path = memcpy(place->text, path, place->path_bytes + 1);
+    place->full_name_bytes = hashed ? request->name_bytes : 0;
+    place->full_name =
+        memcpy(place->text + place->path_bytes + 1, request->name, request->name_bytes);
+    hf__list_append(&conn->places, &place->member);
+    bucket = &conn->buckets[bucket_of(conn, place->claim_id)];
+    place->chain = *bucket;
+    *bucket = place;
+    conn->place_count++;
+    return place;
+}
+
+void hf__place_free(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    struct hf__place **link = &conn->buckets[bucket_of(conn, place->claim_id)];
+
+    while (*link != place)
+        link = &(*link)->chain;
+    *link = place->chain;
+    conn->place_count--;
+    hf__list_remove(&place->member);
+    hf__list_remove(&place->telling);
+    hf__list_remove(&place->renewal);
+    HF__LIST_FOR(node, &conn->asked)
+    {
+        struct hf__zasked *asked = HF__LIST_ENTRY(node, struct hf__zasked, place);
+
+        if (asked->owner == place)
+            asked->owner = NULL;
+    }
+    hf__env_free(conn->base.env, place);
+}
+
+void hf__place_done(struct hf__zookeeper *conn)
+{
+    HF__LIST_FOR(member, &conn->places)
+    {
+        hf__list_remove(member);
+        hf__env_free(conn->base.env, HF__LIST_ENTRY(member, struct hf__place, member));
+    }
+    hf__env_free(conn->base.env, conn->buckets);
+    conn->buckets = NULL;
+    conn->bucket_count = 0;
+    conn->place_count = 0;
+}
+
+/* --- courses --- */
+
+void hf__place_begin(struct hf__place *place)
+{
+    place->course++;
+    place->open = 0;
+    place->error = 0;
+    place->searches = false;
+    place->makes = false;
+    place->confirms = false;
+    place->is_listed = false;
+    place->ahead_is_gone = false;
+}
+
+uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__place *place)
+{
+    uint64_t session_ns = conn->session.timeout_ns;
+    /* A server that we told may die before it tells the leader, which it does every half tick. */
+    uint64_t margin_ns = conn->tick_ns < session_ns / 2 ? conn->tick_ns : session_ns / 2;
+    uint64_t most_ns = session_ns - margin_ns;
+
+    return place->lease_ns < most_ns ? place->lease_ns : most_ns;
+}
+
+void hf__place_tell(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    if (hf__list_empty(&place->telling))
+        hf__list_append(&conn->telling, &place->telling);
+}
+
+static void set_reply(struct hf__zookeeper *conn, struct hf__place *place, enum hf__reply_kind kind)
+{
+    hf__zookeeper_reply(&place->ticket, kind, &place->reply);
+    place->ticket.kind = HF__REQUEST_NONE;
+    place->has_reply = true;
+    hf__list_remove(&place->renewal);
+    hf__place_tell(conn, place);
+}
+
+void hf__place_answer(struct hf__zookeeper *conn, struct hf__place *place, enum hf__reply_kind kind)
+{
+    struct hf__reply *reply = &place->reply;
+
+    place->course++; /* what is still under way for it means nothing any more */
+    place->open = 0;
+    place->tries = 0;
+    if (place->ticket.kind == HF__REQUEST_NONE)
+        return;
+    set_reply(conn, place, kind);
+    reply->fence = kind == HF__REPLY_GRANTED ? (uint64_t)place->czxid * 256 : 0;
+    reply->lease_ns = kind == HF__REPLY_GRANTED ? hf__place_lease_ns(conn, place) : 0;
+    reply->others_wait = kind == HF__REPLY_GRANTED && place->others_wait;
+    reply->ahead = kind == HF__REPLY_QUEUED || kind == HF__REPLY_REFUSED ? place->ahead_count
+                                                                         : HF__AHEAD_UNKNOWN;
+    reply->holder = place->has_holder && kind != HF__REPLY_GRANTED ? &place->holder : NULL;
+}
+
+void hf__place_fail(struct hf__zookeeper *conn, struct hf__place *place, int32_t error)
+{
+    int status = hf__ask_status(conn, error);
+
+    hf__place_answer(conn, place, HF__REPLY_FAILED);
+    place->reply.status = status;
+}
+
+/* --- leaving --- */
+
+static void delete_node(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
+
+    hf__place_begin(place);
+    place->open = 1;
+    if (conn->recipe->single) {
+        hf__ask_delete(conn, HF__STEP_DELETE, place, place->path);
+        return;
+    }
+    hf__ask_child_path(place, place->node.name, path);
+    hf__ask_delete(conn, HF__STEP_DELETE, place, path);
+}
+
+/* The answer to the create, or a search, will bring us here again. */
+void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    place->state = HF__PLACE_LEAVING;
+    place->watches_ahead = false;
+    place->evict_at_ns = HF__NEVER;
+    if (place->is_creating)
+        return;
+    if (place->has_node) {
+        delete_node(conn, place);
+        return;
+    }
+    if (place->maybe_made) {
+        hf__place_begin(place);
+        place->searches = true;
+        place->open = 1;
+        hf__ask_sync(conn, place->path);
+        hf__ask_about(conn, HF__STEP_CHILDREN, place, HF__OPCODE_GET_CHILDREN, place->path);
+        hf__ask_watch(conn, false);
+        return;
+    }
+    hf__place_hear_delete(conn, place, HF__ZERROR_NO_NODE);
+}
+
+void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, int32_t error)
+{
+    bool was_there = error == HF__ZERROR_OK && !place->was_broken &&
+                     (place->fence == 0 || place->fence / 256 == (uint64_t)place->czxid);
+
+    if (error != HF__ZERROR_OK && error != HF__ZERROR_NO_NODE) {
+        if (place->ticket.kind != HF__REQUEST_NONE)
+            hf__place_fail(conn, place, error);
+        return; /* of one that nobody asks about: when we are connected again */
+    }
+    place->has_node = false;
+    place->maybe_made = false;
+    if (place->forsaken) {
+        hf__place_free(conn, place);
+        return;
+    }
+    if (place->ticket.kind == HF__REQUEST_RELEASE) {
+        hf__place_answer(conn, place, HF__REPLY_GONE);
+        place->reply.released = was_there;
+    }
+}
+
+/* --- what the core must hear --- */
+
+/* The core asks no more about it: its node, if it has one, must go all the same. */
+static void forsake(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    place->forsaken = true;
+    if (!place->has_node && !place->maybe_made && !place->is_creating)
+        hf__place_free(conn, place);
+    else if (conn->greeted && !conn->ending)
+        hf__place_leave(conn, place);
+    else
+        place->state = HF__PLACE_LEAVING;
+}
+
+/* After these the core has forgotten the claim. */
+static bool is_last(const struct hf__reply *reply)
+{
+    if (reply->ticket.kind == HF__REQUEST_RELEASE)
+        return reply->kind == HF__REPLY_GONE;
+    return reply->ticket.kind == HF__REQUEST_CLAIM &&
+           (reply->kind == HF__REPLY_REFUSED || reply->kind == HF__REPLY_FAILED);
+}
+
+static bool tell_one(struct hf__zookeeper *conn, struct hf__place *place,
+                     struct hf__reply *out_reply)
+{
+    struct hf__ticket news = { .kind = HF__REQUEST_NONE, .claim_id = place->claim_id };
+
+    if (place->has_reply) {
+        *out_reply = place->reply;
+        place->has_reply = false;
+        if (out_reply->holder) {
+            conn->holder = *out_reply->holder;
+            out_reply->holder = &conn->holder;
+        }
+        if (is_last(out_reply))
+            forsake(conn, place);
+        return true;
+    }
+    if (place->gone) {
+        hf__zookeeper_reply(&news, HF__REPLY_GONE, out_reply);
+        out_reply->cause = place->gone;
+        place->gone = NULL;
+        if (!place->has_node && place->ticket.kind == HF__REQUEST_NONE)
+            forsake(conn, place);
+        return true;
+    }
+    if (place->changed || place->crowded) {
+        hf__zookeeper_reply(&news, place->changed ? HF__REPLY_CHANGED : HF__REPLY_CROWDED,
+                            out_reply);
+        if (place->changed)
+            place->changed = false;
+        else
+            place->crowded = false;
+        return true;
+    }
+    return false;
+}
+
+/* An answer first: news that came after it must not overtake it. */
+int hf__place_next(struct hf__zookeeper *conn, struct hf__reply *out_reply)
+{
+    while (!hf__list_empty(&conn->telling)) {
+        struct hf__place *place = HF__LIST_ENTRY(conn->telling.next, struct hf__place, telling);
+
+        if (!place->forsaken && tell_one(conn, place, out_reply))
+            return 1;
+        hf__list_remove(&place->telling);
+    }
+    return 0;
+}
+
+void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
+{
+    HF__LIST_FOR(node, &conn->renewals)
+    {
+        struct hf__place *place = HF__LIST_ENTRY(node, struct hf__place, renewal);
+
+        if (place->ticket.sent_ns > sent_ns)
+            continue;
+        hf__place_answer(conn, place,
+                         place->state == HF__PLACE_HELD     ? HF__REPLY_GRANTED
+                         : place->state == HF__PLACE_QUEUED ? HF__REPLY_QUEUED
+                                                            : HF__REPLY_GONE);
+    }
+}
+
+/* --- ends --- */
+
+static void give_up(struct hf__zookeeper *conn, struct hf__place *place, int status)
+{
+    enum hf__reply_kind kind = place->sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED;
+
+    hf__place_answer(conn, place, kind);
+    place->reply.status = status;
+}
+
+void hf__place_expire(struct hf__zookeeper *conn)
+{
+    uint64_t first_ns = HF__NEVER;
+
+    if (conn->now_ns < conn->first_deadline_ns)
+        return;
+    HF__LIST_FOR(member, &conn->places)
+    {
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+
+        if (place->ticket.kind == HF__REQUEST_NONE)
+            continue;
+        if (conn->now_ns >= place->deadline_ns) {
+            hf__error_set(conn->base.error, HF_EUNREACHABLE, "no answer in time");
+            give_up(conn, place, HF_EUNREACHABLE);
+        } else if (place->deadline_ns < first_ns) {
+            first_ns = place->deadline_ns;
+        }
+    }
+    conn->first_deadline_ns = first_ns;
+}
+
+/* Of what was under way, nobody knows whether it was done. */
+void hf__place_end_all(struct hf__zookeeper *conn)
+{
+    HF__LIST_FOR(member, &conn->places)
+    {
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+
+        if (place->is_creating)
+            place->maybe_made = true;
+        place->is_creating = false;
+        place->course++;
+        place->open = 0;
+        if (place->ticket.kind != HF__REQUEST_NONE)
+            give_up(conn, place, conn->end_status);
+    }
+    HF__LIST_FOR(node, &conn->asked)
+    {
+        hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));
+    }
+    conn->ping_ns = 0;
+}
+
+void hf__place_void_all(struct hf__zookeeper *conn)
+{
+    HF__LIST_FOR(member, &conn->places)
+    {
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+
+        if (place->forsaken) {
+            hf__place_free(conn, place);
+            continue;
+        }
+        if (place->state == HF__PLACE_HELD || place->state == HF__PLACE_QUEUED) {
+            place->gone = "expired";
+            hf__place_tell(conn, place);
+        }
+        if (place->state != HF__PLACE_LEAVING)
+            place->state = HF__PLACE_OUTSIDE;
+        place->has_node = false;
+        place->maybe_made = false;
+        place->watches_ahead = place->watches_own = place->watches_children = false;
+        place->evict_at_ns = HF__NEVER;
+    }
+}

@@ -1,0 +1,235 @@
+/* session.c: how does a session begin, live and end?
+ *
+ * The first word on a connection asks for a session, or for the one that we have; the server
+ * answers with what it granted. Then we name ourselves, if there is a user, and ask which servers
+ * there are. The session lives as long as something is asked within its time: a ping where nothing
+ * else is. One ping answers for all turns and waiters of the client.
+ *
+ * What can go wrong: the session has ended meanwhile: its nodes are gone, and all places are told.
+ * The server says nothing: after two thirds of the time we go to another one. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/zookeeper/zookeeper.h"
+
+#define CONFIG_PATH "/zookeeper/config"
+
+static void resume(struct hf__zookeeper *conn)
+{
+    hf__ask_watches(conn);
+    HF__LIST_FOR(member, &conn->places)
+    {
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+
+        if (place->forsaken && place->state == HF__PLACE_LEAVING)
+            hf__place_leave(conn, place);
+        if (place->state == HF__PLACE_QUEUED && !place->watches_ahead) {
+            place->changed = true;
+            hf__place_tell(conn, place);
+        }
+        if (place->state == HF__PLACE_HELD && !place->watches_own && !place->watches_children)
+            conn->recipe->event(conn, place, HF__WATCH_CHILDREN, NULL);
+    }
+}
+
+static void greet(struct hf__zookeeper *conn)
+{
+    if (*conn->secret)
+        hf__ask_auth(conn);
+    hf__ask_about(conn, HF__STEP_CONFIG, NULL, HF__OPCODE_GET_DATA, CONFIG_PATH);
+    hf__ask_watch(conn, false);
+}
+
+/* The answer to the first word. */
+static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
+{
+    int32_t version = hf__jute_get_i32(packet);
+    int32_t timeout_ms = hf__jute_get_i32(packet);
+    int64_t id = hf__jute_get_i64(packet);
+    struct hf__jute_text key = hf__jute_get_text(packet);
+
+    (void)version;
+    if (packet->broken || (id != 0 && timeout_ms > 0 && key.count != HF__SESSION_KEY_BYTES))
+        return hf__error_set(conn->base.error, HF_EPROTOCOL,
+                             "the server does not speak the ZooKeeper protocol");
+    if (id == 0 || timeout_ms <= 0) {
+        bool had_one = conn->session.id != 0;
+
+        conn->session.id = 0;
+        memset(conn->session.key, 0, sizeof(conn->session.key));
+        hf__place_void_all(conn);
+        return hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                             had_one ? "the session has ended" : "the server gave no session");
+    }
+    if (conn->session.id != 0 && conn->session.id != id)
+        hf__place_void_all(conn);
+    conn->session.id = id;
+    memcpy(conn->session.key, key.bytes, HF__SESSION_KEY_BYTES);
+    conn->session.timeout_ns = (uint64_t)timeout_ms * (uint64_t)HF__NS_PER_MS;
+    conn->introduced = true;
+    greet(conn);
+    return HF_OK;
+}
+
+/* Several servers that vote: the loss of one is survived. */
+static void hear_config(struct hf__zookeeper *conn, int32_t error, struct hf__jute_reader *answer)
+{
+    struct hf__jute_text config = hf__jute_get_text(answer);
+    const char *at = config.bytes;
+    size_t left = error == HF__ZERROR_OK ? config.count : 0;
+    uint32_t servers = 0;
+
+    for (const char *found; left > 0 && (found = memmem(at, left, "server.", 7)) != NULL;) {
+        left -= (size_t)(found - at) + 7;
+        at = found + 7;
+        servers +=
+            memmem(at, left, ":observer", 9) == NULL ||
+            (memmem(at, left, "\n", 1) != NULL && (const char *)memmem(at, left, ":observer", 9) >
+                                                      (const char *)memmem(at, left, "\n", 1));
+    }
+    conn->base.promises = conn->base.recipe->promises;
+    conn->base.withheld[0] = '\0';
+    if (servers < 3) {
+        conn->base.promises &= ~(uint32_t)HF_PROMISE_FAILOVER;
+        hf__text_copy(conn->base.withheld, sizeof(conn->base.withheld),
+                      error == HF__ZERROR_OK ? "the server is alone"
+                                             : "the server does not tell of others");
+    }
+    if (conn->greeted)
+        return;
+    conn->greeted = true;
+    resume(conn);
+}
+
+static void hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
+{
+    int32_t type = hf__jute_get_i32(packet);
+    int32_t state = hf__jute_get_i32(packet);
+    struct hf__jute_text path = hf__jute_get_text(packet);
+
+    (void)state;
+    if (packet->broken)
+        return;
+    HF__LIST_FOR(member, &conn->places)
+    {
+        conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, member), type, &path);
+    }
+}
+
+static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int32_t error,
+                       struct hf__jute_reader *packet)
+{
+    switch (asked->step) {
+    case HF__STEP_CONFIG:
+        if (error == HF__ZERROR_WANTS_SASL)
+            return hf__ask_status(conn, error);
+        hear_config(conn, error, packet);
+        return HF_OK;
+    case HF__STEP_NONE:
+    case HF__STEP_AUTH:
+    case HF__STEP_PING:
+    case HF__STEP_WATCHES:
+        return HF_OK;
+    case HF__STEP_DELETE:
+        if (asked->owner && asked->course == asked->owner->course)
+            hf__place_hear_delete(conn, asked->owner, error);
+        return HF_OK;
+    case HF__STEP_LIST_ROOT:
+    case HF__STEP_LIST_NAME:
+    case HF__STEP_LIST_CHILDREN:
+    case HF__STEP_LIST_CHILD:
+    case HF__STEP_BREAK:
+        hf__inquiry_hear(conn, asked, error, packet);
+        return HF_OK;
+    case HF__STEP_FULL_NAME:
+    case HF__STEP_CREATE:
+    case HF__STEP_CHILDREN:
+    case HF__STEP_CHECK:
+    case HF__STEP_AHEAD:
+    case HF__STEP_HOLDER:
+    case HF__STEP_OWN:
+    case HF__STEP_CROWD:
+    case HF__STEP_LOWER:
+        if (asked->owner)
+            conn->recipe->hear(conn, asked, error, packet);
+        return HF_OK;
+    }
+    return HF_OK;
+}
+
+int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
+{
+    struct hf__zasked *asked = HF__LIST_ENTRY(conn->asked.next, struct hf__zasked, place);
+    int32_t xid;
+    int64_t zxid;
+    int32_t error;
+    int status;
+
+    conn->heard_ns = conn->now_ns;
+    if (!conn->introduced)
+        return hear_welcome(conn, packet);
+    xid = hf__jute_get_i32(packet);
+    zxid = hf__jute_get_i64(packet);
+    error = hf__jute_get_i32(packet);
+    if (packet->broken)
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an answer");
+    if (zxid > conn->session.seen_zxid)
+        conn->session.seen_zxid = zxid;
+    if (xid == HF__XID_AUTH)
+        return error == HF__ZERROR_OK ? HF_OK : hf__ask_status(conn, error);
+    if (xid == HF__XID_PING) {
+        hf__place_renewed(conn, conn->ping_ns);
+        conn->ping_ns = 0;
+        return HF_OK;
+    }
+    if (xid == HF__XID_EVENT) {
+        hear_event(conn, packet);
+        return HF_OK;
+    }
+    if (hf__list_empty(&conn->asked) || asked->xid != xid)
+        return hf__error_set(conn->base.error, HF_EPROTOCOL,
+                             "the server answered what nobody asked");
+    hf__list_remove(&asked->place);
+    status = hear_answer(conn, asked, error, packet);
+    hf__list_append(&conn->free_asked, &asked->place);
+    if (status == HF_OK && packet->broken)
+        status = hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an answer");
+    return status;
+}
+
+/* When the next ping is due: whoever asked something has been heard. */
+static uint64_t ping_at(const struct hf__zookeeper *conn)
+{
+    if (!conn->greeted || conn->ping_ns != 0)
+        return HF__NEVER;
+    if (!hf__list_empty(&conn->renewals))
+        return 0;
+    return conn->asked_ns + conn->session.timeout_ns / 3;
+}
+
+static uint64_t silent_at(const struct hf__zookeeper *conn)
+{
+    return conn->greeted && (conn->ping_ns != 0 || !hf__list_empty(&conn->asked))
+               ? conn->heard_ns + 2 * conn->session.timeout_ns / 3
+               : HF__NEVER;
+}
+
+void hf__session_keep(struct hf__zookeeper *conn)
+{
+    if (conn->now_ns >= ping_at(conn))
+        hf__ask_ping(conn);
+    if (conn->now_ns < silent_at(conn))
+        return;
+    hf__zookeeper_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                                          "%s: it has not answered for long",
+                                          hf__stream_peer(conn->stream)));
+}
+
+uint64_t hf__session_deadline(const struct hf__zookeeper *conn)
+{
+    uint64_t ping_ns = ping_at(conn);
+    uint64_t silent_ns = silent_at(conn);
+
+    return ping_ns < silent_ns ? ping_ns : silent_ns;
+}
