@@ -179,6 +179,8 @@ struct hf__zasked *hf__ask_about(struct hf__zookeeper *conn, enum hf__step step,
 void hf__ask_watch(struct hf__zookeeper *conn, bool watch)
 {
     hf__jute_put_bool(&conn->out, watch);
+    if (!hf__list_empty(&conn->asked))
+        HF__LIST_ENTRY(conn->asked.prev, struct hf__zasked, place)->watches = watch;
     hf__ask_end(conn);
 }
 

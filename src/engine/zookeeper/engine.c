@@ -386,9 +386,9 @@ static void evict(struct hf__zookeeper *conn)
     {
         struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
 
-        if (conn->now_ns >= place->evict_at_ns && place->watches_ahead) {
+        if (conn->now_ns >= place->evict_at_ns) {
             hf__ask_child_path(place, place->ahead.name, path);
-            hf__ask_delete(conn, HF__STEP_NONE, NULL, path);
+            hf__ask_delete(conn, HF__STEP_NONE, NULL, conn->recipe->single ? place->path : path);
             place->evict_at_ns = HF__NEVER;
         }
         if (place->evict_at_ns < first_ns)

@@ -221,7 +221,12 @@ static void hear_name(struct hf__zookeeper *conn, int32_t error, struct hf__jute
 {
     struct hf__listing *listing = &conn->listing;
     struct hf__jute_text name = hf__jute_get_text(reader);
+    const char *line = conn->recipe->single ? memchr(name.bytes, '\n', name.count) : NULL;
 
+    if (line) {
+        name.count -= (size_t)(line + 1 - name.bytes);
+        name.bytes = line + 1;
+    }
     if (error != HF__ZERROR_OK || name.count == 0 || name.count > HF_NAME_BYTES_MAX ||
         memchr(name.bytes, '\0', name.count) ||
         (!listing->all && !hf__name_matches(listing->glob, name.bytes, name.count))) {
@@ -302,23 +307,20 @@ static void tell(struct hf__zookeeper *conn, const struct hf__bearer *bearer, in
 static void break_it(struct hf__zookeeper *conn, const char *path, const struct hf__bearer *bearer,
                      const struct hf__jute_text *data)
 {
-    char marked[HF__TOKEN_TEXT_BYTES + HF__NODE_DATA_BYTES + 1];
-    struct hf__zasked *asked;
+    size_t token_bytes = conn->recipe->single ? HF__TOKEN_TEXT_BYTES : 0;
+    char marked[HF__TOKEN_TEXT_BYTES + HF__NODE_DATA_BYTES + 2 + HF_NAME_BYTES_MAX];
 
     conn->listing.breaks = true;
-    if (bearer->grace_ms == 0 || bearer->is_broken || data->count + 2 > sizeof(marked) ||
-        conn->recipe->single) {
+    if (bearer->grace_ms == 0 || data->count + 2 > sizeof(marked)) {
         hf__ask_delete(conn, HF__STEP_BREAK, NULL, path);
-        asked = HF__LIST_ENTRY(conn->asked.prev, struct hf__zasked, place);
-        asked->course = conn->listing.number;
-        return;
+    } else {
+        memcpy(marked, data->bytes, token_bytes);
+        marked[token_bytes] = '!';
+        memcpy(marked + token_bytes + 1, data->bytes + token_bytes, data->count - token_bytes);
+        marked[data->count + 1] = '\0';
+        hf__ask_set_data(conn, HF__STEP_BREAK, NULL, path, marked);
     }
-    marked[0] = '!';
-    memcpy(marked + 1, data->bytes, data->count);
-    marked[data->count + 1] = '\0';
-    hf__ask_set_data(conn, HF__STEP_BREAK, NULL, path, marked);
-    asked = HF__LIST_ENTRY(conn->asked.prev, struct hf__zasked, place);
-    asked->course = conn->listing.number;
+    HF__LIST_ENTRY(conn->asked.prev, struct hf__zasked, place)->course = conn->listing.number;
 }
 
 static void hear_child(struct hf__zookeeper *conn, const char *path, int mode, int32_t error,
@@ -331,8 +333,8 @@ static void hear_child(struct hf__zookeeper *conn, const char *path, int mode, i
     struct hf__jute_stat stat;
 
     hf__jute_get_stat(reader, &stat);
-    if (error != HF__ZERROR_OK || reader->broken)
-        return; /* it has gone meanwhile */
+    if (error != HF__ZERROR_OK || reader->broken || stat.ephemeral_owner == 0)
+        return; /* it has gone meanwhile, or is no claim */
     if (conn->recipe->single && told.count >= HF__TOKEN_TEXT_BYTES) {
         told.bytes += HF__TOKEN_TEXT_BYTES;
         told.count -= HF__TOKEN_TEXT_BYTES;

@@ -239,6 +239,7 @@ void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_t
 {
     struct hf__jute_text rest = *data;
     char word[32];
+    const char *line;
     uint64_t pid;
     size_t bytes;
 
@@ -260,7 +261,10 @@ void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_t
         !take_word(&rest, out_bearer->holder.host, sizeof(out_bearer->holder.host)))
         return;
     out_bearer->holder.pid = (int64_t)pid;
-    bytes = rest.count < HF__PURPOSE_BYTES - 1 ? rest.count : HF__PURPOSE_BYTES - 1;
+    line = memchr(rest.bytes, '\n', rest.count);
+    bytes = line ? (size_t)(line - rest.bytes) : rest.count;
+    if (bytes > HF__PURPOSE_BYTES - 1)
+        bytes = HF__PURPOSE_BYTES - 1;
     memcpy(out_bearer->holder.purpose, rest.bytes, bytes);
     out_bearer->is_known = true;
 }

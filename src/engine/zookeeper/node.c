@@ -12,28 +12,32 @@
 #include "base/clock.h"
 #include "engine/zookeeper/zookeeper.h"
 
-/* The token stands before what the node tells of its holder. */
+/* The token stands before what the node tells of its holder; a line of its own has the name, where
+ * the path has only a hash of it. */
 static size_t put_data(const struct hf__place *place, char *out_data)
 {
-    size_t bytes = strlen(place->data);
+    size_t bytes = sizeof(place->token) + strlen(place->data);
 
     memcpy(out_data, place->token, sizeof(place->token) - 1);
     out_data[sizeof(place->token) - 1] = ' ';
-    memcpy(out_data + sizeof(place->token), place->data, bytes);
-    return sizeof(place->token) + bytes;
+    memcpy(out_data + sizeof(place->token), place->data, bytes - sizeof(place->token));
+    if (place->full_name_bytes == 0)
+        return bytes;
+    out_data[bytes++] = '\n';
+    memcpy(out_data + bytes, place->full_name, place->full_name_bytes);
+    return bytes + place->full_name_bytes;
 }
 
 static void look(struct hf__zookeeper *conn, struct hf__place *place, bool watch)
 {
     place->open++;
-    place->watches_own = watch;
     hf__ask_about(conn, HF__STEP_HOLDER, place, HF__OPCODE_GET_DATA, place->path);
     hf__ask_watch(conn, watch);
 }
 
 static void claim(struct hf__zookeeper *conn, struct hf__place *place)
 {
-    char data[HF__TOKEN_TEXT_BYTES + HF__NODE_DATA_BYTES];
+    char data[HF__TOKEN_TEXT_BYTES + HF__NODE_DATA_BYTES + 1 + HF_NAME_BYTES_MAX];
     uint32_t tries = place->tries;
 
     hf__place_begin(place);
@@ -69,6 +73,15 @@ static void hear_create(struct hf__place *place, int32_t error, struct hf__jute_
     place->czxid = stat.czxid;
 }
 
+static bool has_other_name(const struct hf__place *place, const struct hf__jute_text *data)
+{
+    const char *line = memchr(data->bytes, '\n', data->count);
+    size_t bytes = line ? data->count - (size_t)(line + 1 - data->bytes) : 0;
+
+    return place->full_name_bytes > 0 && line &&
+           (bytes != place->full_name_bytes || memcmp(line + 1, place->full_name, bytes) != 0);
+}
+
 /* Whose is it? */
 static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place,
                         struct hf__jute_reader *answer)
@@ -78,29 +91,37 @@ static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place,
     struct hf__jute_stat stat;
     struct hf__bearer bearer = { 0 };
     bool tells = data.count > token_bytes && data.bytes[token_bytes] == ' ';
+    bool ours;
 
     hf__jute_get_stat(answer, &stat);
     if (answer->broken)
         return;
-    if (tells && memcmp(data.bytes, place->token, token_bytes) == 0 &&
-        stat.ephemeral_owner == conn->session.id) {
-        place->has_node = true;
-        place->maybe_made = false;
-        place->czxid = stat.czxid;
-        return;
-    }
-    if (place->has_node) { /* it was ours, and is another's */
-        place->has_node = false;
-        place->was_broken = true;
-    }
+    ours = tells && memcmp(data.bytes, place->token, token_bytes) == 0 &&
+           stat.ephemeral_owner == conn->session.id;
     if (tells) {
         data.bytes += token_bytes + 1;
         data.count -= token_bytes + 1;
         hf__layout_bearer(conn, &data, &bearer);
+        place->collides = has_other_name(place, &data);
     }
+    if (ours) {
+        place->has_node = true;
+        place->maybe_made = false;
+        place->czxid = stat.czxid;
+        place->was_broken = bearer.is_broken;
+        return;
+    }
+    place->was_broken = place->was_broken || place->has_node; /* it was ours, and is another's */
+    place->has_node = false;
     place->has_holder = bearer.is_known;
     place->holder = bearer.holder;
     place->is_strange = stat.ephemeral_owner == 0;
+    if (!bearer.is_broken)
+        place->evict_at_ns = HF__NEVER;
+    else if (place->evict_at_ns == HF__NEVER)
+        place->evict_at_ns = conn->now_ns + bearer.grace_ms * (uint64_t)HF__NS_PER_MS;
+    if (place->evict_at_ns < conn->evict_at_ns)
+        conn->evict_at_ns = place->evict_at_ns;
 }
 
 static void decide(struct hf__zookeeper *conn, struct hf__place *place)
@@ -109,6 +130,10 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         place->state = HF__PLACE_HELD;
         place->others_wait = false;
         hf__place_answer(conn, place, HF__REPLY_GRANTED);
+    } else if (place->collides) {
+        hf__place_answer(conn, place, HF__REPLY_FAILED);
+        place->reply.status =
+            hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
     } else if (place->is_strange) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
         place->reply.status =
@@ -134,11 +159,35 @@ static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_
         hear_holder(conn, place, answer);
     else
         place->has_node = place->has_node && error != HF__ZERROR_NO_NODE;
-    if (place->state != HF__PLACE_HELD || place->has_node)
+    if (place->state != HF__PLACE_HELD || (place->has_node && !place->was_broken)) {
+        place->is_doubted = place->is_doubted && error != HF__ZERROR_OK;
         return;
+    }
     place->was_broken = true;
     place->gone = "broken";
     hf__place_tell(conn, place);
+}
+
+/* Once it is known whose the node is. */
+static void go_on_leaving(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
+                          struct hf__jute_reader *answer)
+{
+    struct hf__place *place = asked->owner;
+
+    if (asked->step == HF__STEP_CREATE) {
+        hf__place_leave(conn, place);
+        return;
+    }
+    if (asked->step != HF__STEP_CHILDREN || asked->course != place->course)
+        return;
+    if (error == HF__ZERROR_OK)
+        hear_holder(conn, place, answer);
+    else if (error == HF__ZERROR_NO_NODE)
+        place->has_node = false;
+    else
+        return;
+    place->is_doubted = place->maybe_made = false;
+    hf__place_leave(conn, place);
 }
 
 static void hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
@@ -153,10 +202,7 @@ static void hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int
         return;
     }
     if (place->state == HF__PLACE_LEAVING) {
-        if (asked->step == HF__STEP_CHILDREN || asked->step == HF__STEP_CREATE) {
-            place->maybe_made = false;
-            hf__place_leave(conn, place);
-        }
+        go_on_leaving(conn, asked, error, answer);
         return;
     }
     if (asked->course != place->course)
@@ -179,7 +225,7 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
         return;
     place->watches_own = false;
     if (place->state == HF__PLACE_HELD) {
-        place->watches_own = true;
+        place->is_doubted = true;
         hf__ask_about(conn, HF__STEP_OWN, place, HF__OPCODE_GET_DATA, place->path);
         hf__ask_watch(conn, true);
     } else if (type == HF__WATCH_DELETED) {

@@ -213,16 +213,18 @@ void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place)
     place->evict_at_ns = HF__NEVER;
     if (place->is_creating)
         return;
-    if (place->has_node) {
+    if (place->has_node && !place->is_doubted) {
         delete_node(conn, place);
         return;
     }
-    if (place->maybe_made) {
+    if (place->maybe_made || place->has_node) {
         hf__place_begin(place);
         place->searches = true;
         place->open = 1;
         hf__ask_sync(conn, place->path);
-        hf__ask_about(conn, HF__STEP_CHILDREN, place, HF__OPCODE_GET_CHILDREN, place->path);
+        hf__ask_about(conn, HF__STEP_CHILDREN, place,
+                      conn->recipe->single ? HF__OPCODE_GET_DATA : HF__OPCODE_GET_CHILDREN,
+                      place->path);
         hf__ask_watch(conn, false);
         return;
     }
@@ -266,12 +268,13 @@ static void forsake(struct hf__zookeeper *conn, struct hf__place *place)
 }
 
 /* After these the core has forgotten the claim. */
-static bool is_last(const struct hf__reply *reply)
+static bool is_last(const struct hf__place *place, const struct hf__reply *reply)
 {
     if (reply->ticket.kind == HF__REQUEST_RELEASE)
         return reply->kind == HF__REPLY_GONE;
     return reply->ticket.kind == HF__REQUEST_CLAIM &&
-           (reply->kind == HF__REPLY_REFUSED || reply->kind == HF__REPLY_FAILED);
+           (reply->kind == HF__REPLY_FAILED ||
+            (reply->kind == HF__REPLY_REFUSED && !place->queueing));
 }
 
 static bool tell_one(struct hf__zookeeper *conn, struct hf__place *place,
@@ -286,7 +289,7 @@ static bool tell_one(struct hf__zookeeper *conn, struct hf__place *place,
             conn->holder = *out_reply->holder;
             out_reply->holder = &conn->holder;
         }
-        if (is_last(out_reply))
+        if (is_last(place, out_reply))
             forsake(conn, place);
         return true;
     }
@@ -323,6 +326,7 @@ int hf__place_next(struct hf__zookeeper *conn, struct hf__reply *out_reply)
     return 0;
 }
 
+/* A ping answers also for whoever asked after it was sent: from then on it is valid. */
 void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
 {
     HF__LIST_FOR(node, &conn->renewals)
@@ -330,7 +334,7 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
         struct hf__place *place = HF__LIST_ENTRY(node, struct hf__place, renewal);
 
         if (place->ticket.sent_ns > sent_ns)
-            continue;
+            place->ticket.sent_ns = sent_ns;
         hf__place_answer(conn, place,
                          place->state == HF__PLACE_HELD     ? HF__REPLY_GRANTED
                          : place->state == HF__PLACE_QUEUED ? HF__REPLY_QUEUED

@@ -30,8 +30,6 @@ static void list(struct hf__zookeeper *conn, struct hf__place *place, bool watch
     place->open++;
     hf__ask_about(conn, HF__STEP_CHILDREN, place, HF__OPCODE_GET_CHILDREN, place->path);
     hf__ask_watch(conn, watch);
-    if (watch)
-        place->watches_children = true;
 }
 
 static void make(struct hf__zookeeper *conn, struct hf__place *place)
@@ -211,13 +209,11 @@ static void watch_over(struct hf__zookeeper *conn, struct hf__place *place)
     if (place->watches_own || (place->watches_children && !place->others_wait))
         return;
     if (!place->others_wait) {
-        place->watches_children = true;
         hf__ask_about(conn, HF__STEP_CROWD, place, HF__OPCODE_GET_CHILDREN, place->path);
         hf__ask_watch(conn, true);
         return;
     }
     own_path(place, path);
-    place->watches_own = true;
     hf__ask_about(conn, HF__STEP_OWN, place, HF__OPCODE_GET_DATA, path);
     hf__ask_watch(conn, true);
 }
@@ -254,7 +250,6 @@ static void queue(struct hf__zookeeper *conn, struct hf__place *place)
     place->ahead_is_gone = false;
     place->has_holder = false;
     place->open++;
-    place->watches_ahead = place->queueing;
     hf__ask_about(conn, HF__STEP_AHEAD, place, HF__OPCODE_GET_DATA, path);
     hf__ask_watch(conn, place->queueing);
     if (strcmp(place->first.name, place->ahead.name) == 0)
@@ -334,7 +329,6 @@ static void hear_ahead(struct hf__zookeeper *conn, struct hf__place *place, int3
 
     if (error != HF__ZERROR_OK) {
         place->ahead_is_gone = error == HF__ZERROR_NO_NODE;
-        place->watches_ahead = false;
         return;
     }
     data = hf__jute_get_text(answer);
@@ -426,7 +420,6 @@ static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_
         return;
     if (error == HF__ZERROR_OK && !bearer.is_broken)
         return;
-    place->watches_own = error == HF__ZERROR_OK;
     place->has_node = error == HF__ZERROR_OK;
     place->was_broken = true;
     place->gone = "broken";
@@ -524,6 +517,7 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
     if (place->watches_own && is_child(place, &place->node, path)) {
         char own[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
 
+        place->watches_own = false;
         own_path(place, own);
         hf__ask_about(conn, HF__STEP_OWN, place, HF__OPCODE_GET_DATA, own);
         hf__ask_watch(conn, true);

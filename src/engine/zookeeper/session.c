@@ -117,9 +117,24 @@ static void hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packe
     }
 }
 
+/* From here on events are about this watch, and not about an earlier one on the same node. */
+static void note_watch(const struct hf__zasked *asked)
+{
+    struct hf__place *place = asked->owner;
+
+    if (asked->step == HF__STEP_CHILDREN || asked->step == HF__STEP_CROWD)
+        place->watches_children = true;
+    else if (asked->step == HF__STEP_AHEAD)
+        place->watches_ahead = asked->course == place->course;
+    else
+        place->watches_own = true;
+}
+
 static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int32_t error,
                        struct hf__jute_reader *packet)
 {
+    if (asked->watches && asked->owner && error == HF__ZERROR_OK)
+        note_watch(asked);
     switch (asked->step) {
     case HF__STEP_CONFIG:
         if (error == HF__ZERROR_WANTS_SASL)
@@ -193,7 +208,7 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     hf__list_remove(&asked->place);
     status = hear_answer(conn, asked, error, packet);
     hf__list_append(&conn->free_asked, &asked->place);
-    if (status == HF_OK && packet->broken)
+    if (status == HF_OK && error == HF__ZERROR_OK && packet->broken)
         status = hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an answer");
     return status;
 }

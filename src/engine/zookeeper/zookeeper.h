@@ -127,6 +127,7 @@ struct hf__zasked {
     struct hf__place *owner; /* NULL: nobody, or nobody any more */
     uint32_t course;         /* of the owner: answers to an earlier one mean nothing */
     uint32_t index;          /* of a listing: which child */
+    bool watches;            /* the answer says that the server watches for us */
 };
 
 enum hf__place_state {
@@ -157,6 +158,7 @@ struct hf__place {
     bool maybe_made; /* a create was sent, and its answer never came */
     bool is_creating;
     bool was_broken;
+    bool is_doubted; /* a node that is not told from another's: it may be another's by now */
     struct hf__child node;
     int64_t czxid;
 
