@@ -234,6 +234,18 @@ struct name world_glob(const struct world *world)
     return world_name(world, "*");
 }
 
+bool world_has_sessions(const struct world *world)
+{
+    return strncmp(world->url, "zookeeper", strlen("zookeeper")) == 0;
+}
+
+int64_t world_left_ms(const struct world *world, int64_t ms)
+{
+    int64_t session_ms = world->lease_ms / 2; /* and never less than that is left of it */
+
+    return world_has_sessions(world) && session_ms < ms ? session_ms : ms;
+}
+
 hf_client *world_open(const struct world *world)
 {
     struct hf_open_options options;

@@ -66,6 +66,11 @@ void world_check_text(const char *file, int line, const char *what, const char *
                       const char *actual);
 void world_wait_a_little(uint64_t until_ns, const char *file, int line, const char *what);
 
+/* Turns live in a session of the client's: no more is left of one than of that. */
+bool world_has_sessions(const struct world *world);
+/* So much is left of a lease that should have more than `ms`. */
+int64_t world_left_ms(const struct world *world, int64_t ms);
+
 uint64_t world_now_ns(void); /* CLOCK_BOOTTIME */
 void world_sleep_ms(int64_t ms);
 const char *world_status_name(int status); /* "HF_EBUSY" */
