@@ -46,8 +46,8 @@ struct hf__recipe {
     uint32_t promises; /* HF_PROMISE_*, at best; conn->promises are the live ones */
     bool is_default;
     bool is_legacy;
-    bool hands_on;       /* claims of one client queue locally and hand the turn on */
-    bool leases;         /* the store ends a turn that is not renewed */
+    bool hands_on; /* claims of one client queue locally and hand the turn on */
+    bool leases;   /* the store ends a turn that is not renewed */
     /* Turns live in the client's session, which is kept alive as a whole: there is one connection
      * for all; a fixed lease is ended by us; and a departure is repeated until it is confirmed. */
     bool in_session;

@@ -84,7 +84,7 @@ static void zookeeper_close(struct hf__conn *base)
 
 static int open_stream(struct hf__zookeeper *conn)
 {
-    bool tls = hf__zterms_tls(conn->url);
+    bool tls = hf__wishes_tls(conn->url);
     uint64_t share_ns = CONNECT_NS / conn->url->server_count;
     struct hf__stream_options options = {
         .env = conn->base.env,
@@ -130,7 +130,7 @@ static int zookeeper_open(struct hf__conn *base, const struct hf__conn_options *
     conn->now_ns = options->now_ns;
     conn->ending = false;
     conn->tried = 0;
-    status = hf__zterms_read(conn, options);
+    status = hf__wishes_read(conn, options);
     if (status < 0)
         return status;
     base->state = HF__CONN_CONNECTING;

@@ -527,7 +527,7 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
 const struct hf__zookeeper_recipe hf__zookeeper_sequence = {
     .recipe = {
         .name = "sequence",
-        .url_forms = "zookeeper://[user[:password]@]host[:port][,host...][/chroot] zookeepers://...",
+        .url_forms = "zookeeper://[user[:password]@]host[:port][,...][/chroot] zookeepers://...",
         .summary = "Numbered ephemeral nodes: in order of arrival, each waiter woken alone; shared "
                    "and exclusive.",
         .caveat = "Validity ends a tick (2 s unless tick= says better) before the session does, "

@@ -305,10 +305,10 @@ struct hf__zookeeper {
     struct hf__holder holder; /* that a reply points at */
 };
 
-/* --- terms.c: what does the URL ask for? --- */
+/* --- wishes.c: what does the URL ask for? --- */
 
-int hf__zterms_read(struct hf__zookeeper *conn, const struct hf__conn_options *options);
-bool hf__zterms_tls(const struct hf__url *url);
+int hf__wishes_read(struct hf__zookeeper *conn, const struct hf__conn_options *options);
+bool hf__wishes_tls(const struct hf__url *url);
 
 /* --- layout.c: how are locks, claims and people written? --- */
 

@@ -1,4 +1,4 @@
-/* terms.c: what does the URL ask of ZooKeeper, and can it be had?
+/* wishes.c: what does the URL ask of ZooKeeper, and can it be had?
  *
  * The options are checked and read into the connection before the first byte is sent.
  *
@@ -115,12 +115,12 @@ static void read_whence(struct hf__zookeeper *conn)
     (void)snprintf(conn->whence, sizeof(conn->whence), "%ld %s", (long)getpid(), host);
 }
 
-bool hf__zterms_tls(const struct hf__url *url)
+bool hf__wishes_tls(const struct hf__url *url)
 {
     return strcmp(url->scheme, "zookeepers") == 0;
 }
 
-int hf__zterms_read(struct hf__zookeeper *conn, const struct hf__conn_options *options)
+int hf__wishes_read(struct hf__zookeeper *conn, const struct hf__conn_options *options)
 {
     const char *tick = hf__url_option(options->url, "tick");
     int64_t tick_ms = 0;
