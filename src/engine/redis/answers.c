@@ -135,16 +135,22 @@ static int hear_step(struct hf__redis *conn, struct hf__asked *asked, const stru
                      struct hf__reply *out_reply)
 {
     struct hf__course *course = asked->course;
+    struct hf__reply unheard;
     int got = 0;
 
-    hf__list_remove(&asked->place);
     if (value->kind == HF__VALUE_ERROR && hf__wire_begins(value, "NOSCRIPT"))
         load_again(conn, conn->now_ns + LOAD_NS);
-    /* Too late: it must not go on, though its last question was answered. */
-    if (course && conn->now_ns >= course->deadline_ns)
-        got = hf__course_expire(conn, conn->now_ns, out_reply);
-    else if (course)
+    /* Too late: it must not go on, though its last question was answered; it may have to undo. */
+    if (course && conn->now_ns >= course->deadline_ns) {
+        got = hf__course_give_up(conn, course, out_reply);
+        course = asked->course; /* NULL: it has ended */
+        hf__list_remove(&asked->place);
+        if (course && course->forsaken)
+            (void)conn->recipe->step(conn, course, asked, value, &unheard);
+    } else if (course) {
+        hf__list_remove(&asked->place);
         got = conn->recipe->step(conn, course, asked, value, out_reply);
+    }
     if (got > 0 && !is_answer_to(out_reply->ticket.kind, out_reply->kind))
         hf__redis_protocol_error(conn, value, out_reply);
     hf__asked_free(conn, asked);

@@ -135,7 +135,8 @@ static int answer(struct hf__redis *conn, struct hf__course *course, int status,
 
     hf__redis_reply(&course->ticket, sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED, out_reply);
     out_reply->status = status;
-    hf__course_end(conn, course);
+    if (!course->forsaken)
+        hf__course_end(conn, course);
     return 1;
 }
 
@@ -163,30 +164,40 @@ int hf__course_refused(struct hf__redis *conn, struct hf__course *course, bool t
     return got;
 }
 
+int hf__course_give_up(struct hf__redis *conn, struct hf__course *course,
+                       struct hf__reply *out_reply)
+{
+    hf__error_set(conn->base.error, HF_EUNREACHABLE, "%s: no answer in time",
+                  hf__stream_peer(conn->stream));
+    if (course->from != HF__NEVER && course->from >= conn->sent_bytes) {
+        conn->ending = true; /* what is written must not be sent any more */
+        conn->end_status = HF_EUNREACHABLE;
+        return 0;
+    }
+    if (course->from != HF__NEVER && conn->recipe->forsake && conn->recipe->forsake(conn, course)) {
+        course->forsaken = true;
+        course->deadline_ns = HF__NEVER;
+    }
+    return answer(conn, course, HF_EUNREACHABLE, out_reply);
+}
+
 int hf__course_expire(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply)
 {
     HF__LIST_FOR(place, &conn->courses)
     {
         struct hf__course *course = HF__LIST_ENTRY(place, struct hf__course, place);
 
-        if (now_ns < course->deadline_ns)
-            continue;
-        hf__error_set(conn->base.error, HF_EUNREACHABLE, "%s: no answer in time",
-                      hf__stream_peer(conn->stream));
-        if (course->from != HF__NEVER && course->from >= conn->sent_bytes) {
-            conn->ending = true; /* what is written must not be sent any more */
-            conn->end_status = HF_EUNREACHABLE;
-            return 0;
-        }
-        if (course->from != HF__NEVER && conn->recipe->forsake)
-            conn->recipe->forsake(conn, course);
-        return answer(conn, course, HF_EUNREACHABLE, out_reply);
+        if (now_ns >= course->deadline_ns)
+            return hf__course_give_up(conn, course, out_reply);
     }
     return 0;
 }
 
 int hf__course_end_next(struct hf__redis *conn, struct hf__reply *out_reply)
 {
+    while (!hf__list_empty(&conn->courses) &&
+           HF__LIST_ENTRY(conn->courses.next, struct hf__course, place)->forsaken)
+        hf__course_end(conn, HF__LIST_ENTRY(conn->courses.next, struct hf__course, place));
     if (hf__list_empty(&conn->courses))
         return 0;
     return answer(conn, HF__LIST_ENTRY(conn->courses.next, struct hf__course, place),

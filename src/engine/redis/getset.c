@@ -150,6 +150,7 @@ static int hear_get(struct hf__redis *conn, struct hf__course *course,
         return send_look(conn, course);
     memcpy(course->found, value->text, value->bytes);
     course->found[value->bytes] = '\0';
+    course->takes = true;
     return hf__course_send(conn, course, STEP_GETSET, take);
 }
 
@@ -177,11 +178,25 @@ static int hear_getset(struct hf__redis *conn, struct hf__course *course,
     return send_restore(conn, course, value->text, value->bytes);
 }
 
-/* What we may have set names no owner: nobody else could tell that it is ours to remove. */
-static void forsake(struct hf__redis *conn, struct hf__course *course)
+/* What we may have set names no owner: nobody else could tell that it is ours to remove. Whose it
+ * was before is in the answer to GETSET, which must be waited for: one who came first would lose
+ * its lock if ours were only deleted. */
+static bool forsake(struct hf__redis *conn, struct hf__course *course)
 {
-    if (course->ticket.kind == HF__REQUEST_CLAIM)
+    if (course->ticket.kind == HF__REQUEST_CLAIM && !course->takes)
         (void)send_restore(conn, course, "", 0);
+    return course->takes;
+}
+
+/* Nobody waits for it any more. */
+static int undo(struct hf__redis *conn, struct hf__course *course, const struct hf__value *value)
+{
+    bool second = value->kind == HF__VALUE_TEXT && !hf__wire_is(value, course->found);
+
+    if (value->kind == HF__VALUE_TEXT || value->kind == HF__VALUE_NIL)
+        (void)send_restore(conn, course, second ? value->text : "", second ? value->bytes : 0);
+    hf__course_end(conn, course);
+    return 0;
 }
 
 static int step(struct hf__redis *conn, struct hf__course *course, const struct hf__asked *asked,
@@ -189,6 +204,10 @@ static int step(struct hf__redis *conn, struct hf__course *course, const struct 
 {
     int status = HF_OK;
 
+    if (asked->step == STEP_GETSET)
+        course->takes = false;
+    if (course->forsaken)
+        return asked->step == STEP_GETSET ? undo(conn, course, value) : 0;
     if (value->kind == HF__VALUE_ERROR)
         return hf__course_refused(conn, course, asked->step == STEP_SETNX, value, out_reply);
     switch ((enum step)asked->step) {

@@ -61,6 +61,8 @@ struct hf__course {
     uint64_t deadline_ns;
     uint64_t from; /* its first byte; HF__NEVER: nothing of it was written yet */
     bool won;      /* CLAIM: SETNX took it */
+    bool takes;    /* getset: GETSET is under way, and its answer says whose it was */
+    bool forsaken; /* whoever asked was told that no answer came */
     bool released;
     const char *ear;
     uint64_t number; /* RELEASE: of the turn, or 0 */
@@ -90,6 +92,9 @@ int hf__course_run(struct hf__redis *conn, struct hf__course *course, uint32_t s
                    uint32_t script, const char *const *words);
 /* It is answered: answers to what it still asked find nobody. */
 void hf__course_end(struct hf__redis *conn, struct hf__course *course);
+/* Whoever asked is told that no answer came in time. As expire. */
+int hf__course_give_up(struct hf__redis *conn, struct hf__course *course,
+                       struct hf__reply *out_reply);
 /* The next that must be told that no answer came in time, or while the connection ends, ever. 1:
  * *out_reply is for it. */
 int hf__course_expire(struct hf__redis *conn, uint64_t now_ns, struct hf__reply *out_reply);

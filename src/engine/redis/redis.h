@@ -128,8 +128,9 @@ struct hf__redis_recipe {
     /* The answer to one of them; 1: *out_reply is the answer to the request. */
     int (*step)(struct hf__redis *conn, struct hf__course *course, const struct hf__asked *asked,
                 const struct hf__value *value, struct hf__reply *out_reply);
-    /* The request is given up before it came to its end; NULL: nothing is to be done then. */
-    void (*forsake)(struct hf__redis *conn, struct hf__course *course);
+    /* The request is given up before it came to its end; true: its course goes on all the same.
+     * NULL: nothing is to be done then. */
+    bool (*forsake)(struct hf__redis *conn, struct hf__course *course);
     /* Starts what had to wait for others; NULL: nothing does. */
     int (*proceed)(struct hf__redis *conn);
     /* Appends the command for a request. < 0: refused, with conn->base.error. */
