@@ -9,7 +9,8 @@ A Place is a folder under $TMPDIR with one folder for each server. Leaving the P
 servers and removes the folder. A server also ends when the thread that started it does, however
 that ends (PR_SET_PDEATHSIG): start servers from the main thread.
 
-Another kind of server is one more class: its command line, how it is known to be ready, its URL.
+Another kind of server is one more class: its command line, how it is known to be ready, its URL;
+and one more word in kinds.py.
 """
 
 import atexit
@@ -400,6 +401,3 @@ def read_reply(stream):
         return stream.read(int(rest) + 2)[:-2].decode(errors="replace")
     assert kind == b"*", line
     return [read_reply(stream) for _ in range(int(rest))]
-
-
-KINDS = {kind.name: kind for kind in (Redis, RedLock)}
