@@ -33,7 +33,8 @@ class ZooKeeper(Server):
     Whoever says that he is ADMIN may do everything. With TLS, another port (plain_port) speaks
     clear text: there the tests look into it."""
 
-    name = "zookeeper"
+    name = engine = speech = "zookeeper"
+    lease_ms = 3000  # of which a tick is given away
     TICK_MS = 500
     STALL_MS = 200
     ADMIN = ("super", "of-the-tests")
@@ -122,7 +123,7 @@ class ZooKeeper(Server):
 
     def url(self, at=None, who="", chroot="", **options):
         """`who`: user:password; `chroot`: with its slash."""
-        scheme = self.name + ("s" if self.options.get("tls") else "")
+        scheme = self.engine + ("s" if self.options.get("tls") else "")
         if self.options.get("tls"):
             made = self.place.certificates
             options.setdefault("ca", made.ca)
@@ -153,6 +154,8 @@ class ZooKeeperThree:
               of a proxy; only whoever follows `to` goes there"""
 
     name = "zookeeper-three"
+    engine = speech = ZooKeeper.engine
+    lease_ms = ZooKeeper.lease_ms
     COUNT = 3
 
     def __init__(self, place, folder, between=None, **options):
