@@ -195,6 +195,8 @@ class ZooKeeperThree:
                     server.launch()
             wait_until(lambda: self.dead() or self.serving(), f"{self.name} serves")
             if not self.dead():
+                for server in self.servers:
+                    server.was_ready = True
                 return self
             if not fresh or not any("in use" in server.log() for server in self.dead()):
                 break
@@ -211,8 +213,9 @@ class ZooKeeperThree:
 
     def leader(self):
         """Waits until there is one, and returns it."""
-        wait_until(self.leaders, "a leader")
-        return self.leaders()[0]
+        found = []
+        wait_until(lambda: found.extend(self.leaders()) or found, "a leader")
+        return found[0]
 
     def leaders(self):
         return [server for server in self.servers if server.process and server.mode() == "leader"]
