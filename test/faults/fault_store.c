@@ -8,9 +8,10 @@
 #include "faults.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "storm.h"
 
 #define WAITERS     5
 #define DEAF        50
@@ -19,113 +20,8 @@
 #define VICTIM      4
 #define CUTS        40
 #define CUT_BYTES   600 /* more than a release has */
-#define STORM_PARTS 6
-#define STORM_MS    6000
-#define STORM_LONG  60000
 #define STORM_BYTES 6000
-#define LONG_MS     8000 /* a lease that outlasts what is done to the server */
 #define HOUR_MS     3600000
-#define RECORDS_MAX 1000000
-
-/* numbers[] of the stage */
-#define HOLDS   0
-#define IN_LINE 1
-#define SERVED  2
-#define GO      3
-#define FIRST   4 /* what the holder saw first after it went on: 1 + valid */
-#define GAVE_UP 5
-#define LEASE   6
-#define LOSSES  7
-/* The lease of who waits in line is what keeps its place: long, so that a slow machine costs nobody
- * the place that the judge wants it to have. */
-#define PATIENCE 8
-
-static struct hf_acquire_options leasing(const struct scene *scene)
-{
-    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
-
-    options.lease_ms = (int64_t)atomic_load(&scene->stage->numbers[LEASE]);
-    return options;
-}
-
-static struct stage *begin(struct scene *scene, int64_t lease_ms)
-{
-    scene_begin(scene, RECORDS_MAX);
-    atomic_store(&scene->stage->numbers[LEASE], (uint64_t)lease_ms);
-    atomic_store(&scene->stage->numbers[PATIENCE], LONG_MS);
-    return scene->stage;
-}
-
-/* --- roles --- */
-
-/* Looks all the time; writes down what it saw first after it was told to go. */
-static void hold_and_look(struct scene *scene, int part)
-{
-    struct hf_acquire_options options = leasing(scene);
-    hf_client *client = world_open(&scene->world);
-    struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
-    bool valid = true;
-
-    (void)part;
-    CHECK_STATUS(HF_OK, scene_take(scene, client, &turn, &options));
-    atomic_store(&scene->stage->numbers[HOLDS], 1);
-    while (!atomic_load(&scene->stage->numbers[GO])) {
-        uint64_t look_ns = history_now_ns();
-        bool still = hf_grant_valid(turn.grant);
-
-        if (still)
-            scene_valid(scene, &turn, look_ns);
-        CHECK(valid || !still); /* what was lost stays lost */
-        valid = still;
-        world_sleep_ms(1);
-    }
-    atomic_store(&scene->stage->numbers[FIRST], 1 + (uint64_t)valid);
-    CHECK_STATUS(valid ? HF_OK : HF_ELOST, scene_give_back(scene, &turn));
-    hf_close(client);
-}
-
-static void wait_in_line(struct scene *scene, int part)
-{
-    struct hf_acquire_options options = leasing(scene);
-    struct name name = scene_name(scene, 1);
-    hf_client *client = world_open(&scene->world);
-    struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
-    hf_claim *claim;
-    hf_grant *grant = NULL;
-
-    (void)part;
-    options.lease_ms = (int64_t)atomic_load(&scene->stage->numbers[PATIENCE]);
-    claim = world_claim(client, name.text, &options);
-    WAIT_UNTIL(hf_claim_position(claim) > 0);
-    scene_note(scene, &turn, HISTORY_QUEUED, history_now_ns());
-    atomic_fetch_add(&scene->stage->numbers[IN_LINE], 1);
-    CHECK_STATUS(HF_OK, hf_claim_wait(claim, HF_FOREVER, &grant));
-    scene_granted(scene, &turn, grant);
-    atomic_fetch_add(&scene->stage->numbers[SERVED], 1);
-    CHECK_STATUS(HF_OK, scene_give_back(scene, &turn));
-    hf_claim_free(claim);
-    hf_close(client);
-}
-
-/* A holder, and so many behind it, in the order of their parts. */
-static void line_up(struct scene *scene, int waiters)
-{
-    struct stage *stage = scene->stage;
-
-    scene_enter(scene, 0, hold_and_look);
-    WAIT_UNTIL(atomic_load(&stage->numbers[HOLDS]) == 1);
-    for (int part = 1; part <= waiters; part++) {
-        scene_enter(scene, part, wait_in_line);
-        WAIT_UNTIL(atomic_load(&stage->numbers[IN_LINE]) == (uint64_t)part);
-    }
-    CHECK_NUMBER(0, atomic_load(&stage->numbers[SERVED]));
-}
-
-static void leave(struct scene *scene, int first, int last)
-{
-    for (int part = first; part <= last; part++)
-        scene_leave(scene, part);
-}
 
 /* --- clients that die and stop --- */
 
@@ -133,10 +29,10 @@ FAULT_ROLE(a_killed_holder_is_followed_when_its_lease_ends)
 {
     struct history_report report;
 
-    begin(scene, scene->world.lease_ms);
+    line_begin(scene, scene->world.lease_ms);
     line_up(scene, WAITERS);
     scene_kill(scene, 0);
-    leave(scene, 1, WAITERS);
+    line_leave(scene, 1, WAITERS);
     report = scene_judge_store(scene, HISTORY_QUEUE_ORDER);
     CHECK_NUMBER(1 + WAITERS, report.grants);
     CHECK_NUMBER(1, report.killed_holders);
@@ -145,13 +41,13 @@ FAULT_ROLE(a_killed_holder_is_followed_when_its_lease_ends)
 
 FAULT_ROLE(a_holder_stopped_beyond_its_lease_is_passed_by_and_knows_it)
 {
-    struct stage *stage = begin(scene, scene->world.lease_ms);
+    struct stage *stage = line_begin(scene, scene->world.lease_ms);
 
     line_up(scene, WAITERS);
     scene_stop(scene, 0);
     WAIT_UNTIL(atomic_load(&stage->numbers[SERVED]) > 0);
     scene_continue(scene, 0);
-    leave(scene, 1, WAITERS);
+    line_leave(scene, 1, WAITERS);
     atomic_store(&stage->numbers[GO], 1);
     scene_leave(scene, 0);
     CHECK_NUMBER(1, atomic_load(&stage->numbers[FIRST]));
@@ -163,7 +59,7 @@ FAULT_ROLE(a_holder_stopped_beyond_its_lease_is_passed_by_and_knows_it)
 
 FAULT_ROLE(a_server_that_comes_back_still_knows_who_holds_and_who_waits)
 {
-    struct stage *stage = begin(scene, LONG_MS);
+    struct stage *stage = line_begin(scene, LONG_MS);
 
     line_up(scene, WAITERS);
     for (int i = 0; i < 3; i++) {
@@ -174,7 +70,7 @@ FAULT_ROLE(a_server_that_comes_back_still_knows_who_holds_and_who_waits)
     }
     CHECK_NUMBER(0, atomic_load(&stage->numbers[SERVED]));
     atomic_store(&stage->numbers[GO], 1);
-    leave(scene, 0, WAITERS);
+    line_leave(scene, 0, WAITERS);
     CHECK_NUMBER(2, atomic_load(&stage->numbers[FIRST])); /* it never lost it */
     CHECK_NUMBER(1 + WAITERS, scene_judge_store(scene, HISTORY_QUEUE_ORDER).grants);
     scene_end(scene);
@@ -182,13 +78,13 @@ FAULT_ROLE(a_server_that_comes_back_still_knows_who_holds_and_who_waits)
 
 FAULT_ROLE(a_holder_that_dies_while_the_server_is_away_is_followed)
 {
-    begin(scene, 3 * scene->world.lease_ms);
+    line_begin(scene, 3 * scene->world.lease_ms);
     line_up(scene, WAITERS);
     scene_order(scene, "server kill");
     scene_kill(scene, 0);
     world_sleep_ms(300);
     scene_order(scene, "server start");
-    leave(scene, 1, WAITERS);
+    line_leave(scene, 1, WAITERS);
     CHECK_NUMBER(1 + WAITERS, scene_judge_store(scene, HISTORY_QUEUE_ORDER).grants);
     scene_end(scene);
 }
@@ -197,7 +93,7 @@ FAULT_ROLE(a_holder_that_dies_while_the_server_is_away_is_followed)
 
 static void release_when_told(struct scene *scene, int part)
 {
-    struct hf_acquire_options options = leasing(scene);
+    struct hf_acquire_options options = line_leasing(scene);
     hf_client *client = world_open(&scene->world);
 
     for (uint64_t round = 1; round <= CUTS; round++) {
@@ -218,7 +114,7 @@ static void release_when_told(struct scene *scene, int part)
 FAULT_ROLE(a_connection_cut_in_the_middle_of_a_release_frees_the_lock)
 {
     struct dice dice = { .state = (uint64_t)getpid() };
-    struct stage *stage = begin(scene, LONG_MS);
+    struct stage *stage = line_begin(scene, LONG_MS);
     struct name name = scene_name(scene, 1);
     char order[HF_NAME_BYTES_MAX + 32];
 
@@ -243,7 +139,7 @@ FAULT_ROLE(a_connection_cut_in_the_middle_of_a_release_frees_the_lock)
 
 static void ask_in_vain(struct scene *scene, int part)
 {
-    struct hf_acquire_options options = leasing(scene);
+    struct hf_acquire_options options = line_leasing(scene);
     hf_client *client = world_open(&scene->world);
     struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
     int status;
@@ -260,7 +156,7 @@ static void ask_in_vain(struct scene *scene, int part)
 
 static void take_at_once(struct scene *scene, int part)
 {
-    struct hf_acquire_options options = leasing(scene);
+    struct hf_acquire_options options = line_leasing(scene);
     hf_client *client = world_open(&scene->world);
     struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
 
@@ -274,7 +170,7 @@ static void take_at_once(struct scene *scene, int part)
 /* The request stays on its way until whoever sent it has left, and longer than it may take. */
 FAULT_ROLE(a_request_delivered_after_we_gave_up_takes_nothing)
 {
-    struct stage *stage = begin(scene, LONG_MS);
+    struct stage *stage = line_begin(scene, LONG_MS);
 
     scene_enter(scene, 0, ask_in_vain);
     WAIT_UNTIL(atomic_load(&stage->numbers[HOLDS]) == 1);
@@ -293,7 +189,7 @@ FAULT_ROLE(a_request_delivered_after_we_gave_up_takes_nothing)
 
 static void ask_in_vain_and_stay(struct scene *scene, int part)
 {
-    struct hf_acquire_options options = leasing(scene);
+    struct hf_acquire_options options = line_leasing(scene);
     hf_client *client = world_open(&scene->world);
     struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
     int status;
@@ -313,7 +209,7 @@ static void ask_in_vain_and_stay(struct scene *scene, int part)
  * would end. */
 FAULT_ROLE(a_request_that_we_gave_up_is_undone_when_it_arrives)
 {
-    struct stage *stage = begin(scene, HOUR_MS);
+    struct stage *stage = line_begin(scene, HOUR_MS);
 
     scene_enter(scene, 0, ask_in_vain_and_stay);
     WAIT_UNTIL(atomic_load(&stage->numbers[HOLDS]) == 1);
@@ -333,7 +229,7 @@ FAULT_ROLE(a_request_that_we_gave_up_is_undone_when_it_arrives)
 
 FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
 {
-    struct stage *stage = begin(scene, scene->world.lease_ms);
+    struct stage *stage = line_begin(scene, scene->world.lease_ms);
 
     /* Each may have to wait for its next look, at a third of its lease. */
     if (!scene->is_long)
@@ -341,7 +237,7 @@ FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
     scene_order(scene, "proxy deaf");
     line_up(scene, DEAF);
     atomic_store(&stage->numbers[GO], 1);
-    leave(scene, 0, DEAF);
+    line_leave(scene, 0, DEAF);
     printf("    %llu messages lost\n", (unsigned long long)scene_stat(scene, "dropped"));
     CHECK(scene_stat(scene, "dropped") >= DEAF);
     CHECK_NUMBER(
@@ -350,73 +246,19 @@ FAULT_ROLE(waiters_get_there_though_every_message_is_lost)
     scene_end(scene);
 }
 
-static void live_with_trouble(struct scene *scene, int part)
-{
-    struct dice dice = { .state = (uint64_t)getpid() * 1000003u };
-    hf_client *client = world_open(&scene->world);
-
-    while (!atomic_load(&scene->stage->over)) {
-        struct hf_acquire_options options = leasing(scene);
-        struct turn turn;
-        int status;
-
-        options.mode = dice_below(&dice, 3) ? HF_EXCLUSIVE : HF_SHARED;
-        options.wait_ms = 100 + (int64_t)dice_below(&dice, 2000);
-        turn = scene_ask(scene, 1 + (uint32_t)dice_below(&dice, 2), options.mode);
-        status = scene_take(scene, client, &turn, &options);
-        if (status == HF_OK) {
-            scene_hold_until(scene, &turn, history_now_ns() + dice_below(&dice, 20) * NS_PER_MS);
-            status = scene_give_back(scene, &turn);
-            CHECK(status == HF_OK || status == HF_ELOST || status == HF_EUNKNOWN);
-            atomic_fetch_add(&scene->stage->acts[part], 1);
-        } else {
-            CHECK(status == HF_ETIMEDOUT || status == HF_EUNREACHABLE || status == HF_EUNKNOWN);
-        }
-        atomic_fetch_add(&scene->stage->numbers[LOSSES], status != HF_OK);
-    }
-    hf_close(client);
-}
-
-static void begin_storm(struct scene *scene)
-{
-    for (int part = 0; part < STORM_PARTS; part++)
-        scene_enter(scene, part, live_with_trouble);
-    for (int part = 0; part < STORM_PARTS; part++)
-        WAIT_UNTIL(atomic_load(&scene->stage->acts[part]) > 0);
-}
-
-/* The weather is good again: each of them gets on. */
-static void end_storm(struct scene *scene)
-{
-    struct stage *stage = scene->stage;
-
-    for (int part = 0; part < STORM_PARTS; part++) {
-        uint64_t before = atomic_load(&stage->acts[part]);
-
-        WAIT_UNTIL(atomic_load(&stage->acts[part]) > before + 3);
-    }
-    atomic_store(&stage->over, true);
-    leave(scene, 0, STORM_PARTS - 1);
-    printf("    %llu cuts, %llu not answered with HF_OK\n",
-           (unsigned long long)scene_stat(scene, "cuts"),
-           (unsigned long long)atomic_load(&stage->numbers[LOSSES]));
-    scene_judge_store(scene, HISTORY_ANY_ORDER);
-    scene_end(scene);
-}
-
 FAULT_ROLE(cuts_at_any_byte_break_no_promise)
 {
     char order[64];
 
-    begin(scene, scene->world.lease_ms);
-    begin_storm(scene);
+    line_begin(scene, scene->world.lease_ms);
+    storm_begin(scene);
     snprintf(order, sizeof order, "proxy cut random %d", STORM_BYTES);
     scene_order(scene, order);
     scene_order(scene, "proxy cut");
     world_sleep_ms(scene->is_long ? STORM_LONG : STORM_MS);
     scene_order(scene, "proxy pass");
     CHECK(scene_stat(scene, "cuts") > STORM_PARTS);
-    end_storm(scene);
+    storm_end(scene);
 }
 
 /* Restarts, pauses of the server, holders stopped and killed, lost answers: one after the other. */
@@ -443,7 +285,7 @@ static void make_trouble(struct scene *scene, struct dice *dice)
         return;
     case 3:
         scene_kill(scene, part);
-        scene_enter(scene, part, live_with_trouble);
+        scene_enter(scene, part, storm_live);
         return;
     default:
         scene_order(scene, "proxy lose");
@@ -459,13 +301,13 @@ FAULT_ROLE(trouble_of_every_kind_breaks_no_promise)
         world_now_ns() + (scene->is_long ? STORM_LONG : STORM_MS) * (uint64_t)NS_PER_MS;
 
     printf("    seed %llu\n", (unsigned long long)dice.state);
-    begin(scene, scene->world.lease_ms);
-    begin_storm(scene);
+    line_begin(scene, scene->world.lease_ms);
+    storm_begin(scene);
     while (world_now_ns() < end_ns) {
         make_trouble(scene, &dice);
         world_sleep_ms((int64_t)dice_below(&dice, 200));
     }
-    end_storm(scene);
+    storm_end(scene);
 }
 
 /* --- many --- */
@@ -477,7 +319,7 @@ struct place {
 
 static void be_served(struct scene *scene, int part)
 {
-    struct hf_acquire_options options = leasing(scene);
+    struct hf_acquire_options options = line_leasing(scene);
     struct name name = scene_name(scene, 1);
     hf_client *client = world_open(&scene->world);
     struct place places[CLAIMS];
@@ -538,10 +380,10 @@ static void check_turns(const struct stage *stage, size_t count)
 
 FAULT_ROLE(a_thousand_waiters_of_ten_processes_are_served_in_order)
 {
-    struct stage *stage = begin(scene, LONG_MS);
+    struct stage *stage = line_begin(scene, LONG_MS);
     size_t served = (PROCESSES - 1) * CLAIMS;
 
-    scene_enter(scene, PROCESSES, hold_and_look);
+    scene_enter(scene, PROCESSES, line_hold_and_look);
     WAIT_UNTIL(atomic_load(&stage->numbers[HOLDS]) == 1);
     for (int part = 0; part < PROCESSES; part++)
         scene_enter(scene, part, be_served);

@@ -1,11 +1,11 @@
 /* faults.c: does the lock keep its promises when processes die, stop and crowd?
  *
- *     faults [--url URL] [--case GLOB] [--long] [--list] [--orders FD [--servers N]]
+ *     faults [--url URL] [--lease MS] [--case GLOB] [--long] [--list] [--orders FD [--servers N]]
  *
  * Each case is played in a process of its own, one after the other, in a new directory unless a
  * URL is given. It is judged by the log of what its processes did, not by how long they took.
  * --long plays the same cases for longer. --orders: the cases on a server instead, or on so many
- * together, whose director sends orders to that descriptor. */
+ * together, whose director sends orders to that descriptor. --lease: a short one that they keep. */
 
 #include "faults.h"
 
@@ -19,21 +19,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FAULT_ENTRY(sentence)  { #sentence, fault_##sentence, 0 },
-#define STORE_ENTRY(sentence)  { #sentence, fault_##sentence, 1 },
-#define QUORUM_ENTRY(sentence) { #sentence, fault_##sentence, QUORUM_SERVERS },
+#define FAULT_ENTRY(sentence)    { #sentence, fault_##sentence, 0 },
+#define STORE_ENTRY(sentence)    { #sentence, fault_##sentence, 1 },
+#define QUORUM_ENTRY(sentence)   { #sentence, fault_##sentence, QUORUM_SERVERS },
+#define ENSEMBLE_ENTRY(sentence) { #sentence, fault_##sentence, ENSEMBLE_SERVERS },
 
 static const struct {
     const char *name;
     void (*play)(struct scene *scene);
     int servers; /* that it needs, and somebody who looks after them */
-} faults[] = { FAULTS(FAULT_ENTRY) STORE_FAULTS(STORE_ENTRY) QUORUM_FAULTS(QUORUM_ENTRY) };
+} faults[] = { FAULTS(FAULT_ENTRY) STORE_FAULTS(STORE_ENTRY) QUORUM_FAULTS(QUORUM_ENTRY)
+                   ENSEMBLE_FAULTS(ENSEMBLE_ENTRY) };
 
 #define FAULT_COUNT (sizeof faults / sizeof faults[0])
 
 struct settings {
     const char *url;
     const char *glob;
+    int64_t lease_ms;
     int orders;  /* -1: nobody takes them */
     int servers; /* that orders are taken for */
     bool is_long;
@@ -58,7 +61,7 @@ static void play(const struct settings *settings, size_t index, const char *dire
     snprintf(prefix, sizeof prefix, "f%llx-%zu-", (unsigned long long)world_now_ns(), index);
     scene.world.url = settings->url ? settings->url : url;
     scene.world.prefix = prefix;
-    scene.world.lease_ms = 1000;
+    scene.world.lease_ms = settings->lease_ms;
     faults[index].play(&scene);
 }
 
@@ -97,13 +100,10 @@ static bool run(const struct settings *settings, size_t index)
 static bool parse(int count, char **arguments, struct settings *settings)
 {
     static const struct option long_options[] = {
-        { "url", required_argument, NULL, 'u' },
-        { "case", required_argument, NULL, 'c' },
-        { "long", no_argument, NULL, 'l' },
-        { "list", no_argument, NULL, 'L' },
-        { "orders", required_argument, NULL, 'o' },
-        { "servers", required_argument, NULL, 's' },
-        { NULL, 0, NULL, 0 },
+        { "url", required_argument, NULL, 'u' },     { "case", required_argument, NULL, 'c' },
+        { "lease", required_argument, NULL, 'm' },   { "long", no_argument, NULL, 'l' },
+        { "list", no_argument, NULL, 'L' },          { "orders", required_argument, NULL, 'o' },
+        { "servers", required_argument, NULL, 's' }, { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -112,6 +112,8 @@ static bool parse(int count, char **arguments, struct settings *settings)
             settings->url = optarg;
         else if (letter == 'c')
             settings->glob = optarg;
+        else if (letter == 'm')
+            settings->lease_ms = strtol(optarg, NULL, 10);
         else if (letter == 'l')
             settings->is_long = true;
         else if (letter == 'L')
@@ -130,15 +132,15 @@ static bool parse(int count, char **arguments, struct settings *settings)
 
 int main(int count, char **arguments)
 {
-    struct settings settings = { .glob = "*", .orders = -1 };
+    struct settings settings = { .glob = "*", .lease_ms = 1000, .orders = -1 };
     size_t passed = 0;
     size_t failed = 0;
 
     if (!parse(count, arguments, &settings)) {
-        fprintf(
-            stderr,
-            "usage: %s [--url URL] [--case GLOB] [--long] [--list] [--orders FD [--servers N]]\n",
-            arguments[0]);
+        fprintf(stderr,
+                "usage: %s [--url URL] [--lease MS] [--case GLOB] [--long] [--list] [--orders FD"
+                " [--servers N]]\n",
+                arguments[0]);
         return 2;
     }
     unsetenv("HOLDFAST_URL");

@@ -48,6 +48,20 @@
     /* fault_torture.c */                                              \
     FAULT(torture_of_five_servers_breaks_no_promise)                   \
     FAULT(the_greatest_of_five_counters_is_no_fence)
+
+/* On so many servers that are one, as long as a majority is there. */
+#define ENSEMBLE_SERVERS 3
+#define ENSEMBLE_FAULTS(FAULT) \
+    /* fault_ensemble.c */                                             \
+    FAULT(a_killed_holder_is_followed_on_an_ensemble)                  \
+    FAULT(a_leader_that_is_killed_costs_nobody_the_lock)               \
+    FAULT(a_leader_that_stands_still_costs_nobody_the_lock)            \
+    FAULT(a_follower_that_is_killed_costs_nobody_the_lock)             \
+    FAULT(servers_that_are_killed_in_turn_cost_nobody_the_lock)        \
+    FAULT(without_a_majority_nobody_holds_and_then_service_resumes)    \
+    FAULT(with_a_majority_that_stands_still_nobody_holds)              \
+    FAULT(who_is_cut_off_from_all_servers_knows_before_the_next_comes) \
+    FAULT(trouble_with_servers_of_an_ensemble_breaks_no_promise)
 /* clang-format on */
 
 #define FAULT_ROLE(sentence)    void fault_##sentence(struct scene *scene)
@@ -55,5 +69,6 @@
 FAULTS(FAULT_DECLARE)
 STORE_FAULTS(FAULT_DECLARE)
 QUORUM_FAULTS(FAULT_DECLARE)
+ENSEMBLE_FAULTS(FAULT_DECLARE)
 
 #endif

@@ -129,9 +129,17 @@ static void take_answer(struct link *link, struct weather *weather, struct tally
         link->broken = link->broken || link->fate == FATE_LOSE;
         return;
     }
-    if (weather->is_redis) {
+    switch (weather->speech) {
+    case SPEECH_ANY:
+        break;
+    case SPEECH_REDIS:
         count = resp_filter(&link->resp, bytes, count, weather->deaf, kept, &tally->dropped);
         bytes = kept;
+        break;
+    case SPEECH_ZOOKEEPER:
+        count = jute_filter(&link->jute[DOWN], bytes, count, weather->deaf, kept, &tally->jute);
+        bytes = kept;
+        break;
     }
     queue(&link->pipes[DOWN], weather, bytes, count, now_ns);
 }
@@ -173,6 +181,8 @@ static void read_some(struct link *link, enum direction way, struct weather *wea
         take_answer(link, weather, tally, bytes, (size_t)count, now_ns);
         return;
     }
+    if (weather->speech == SPEECH_ZOOKEEPER)
+        jute_count(&link->jute[UP], bytes, (size_t)count, &tally->jute);
     look_for_text(link, weather, tally, bytes, (size_t)count);
     queue(&link->pipes[UP], weather, bytes, (size_t)count, now_ns);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dice.h"
+#include "jute.h"
 #include "resp.h"
 
 #define NS_PER_MS   1000000ull
@@ -17,6 +18,7 @@
 #define TEXT_BYTES  256
 
 enum direction { UP, DOWN }; /* to the server, to the client */
+enum speech { SPEECH_ANY, SPEECH_REDIS, SPEECH_ZOOKEEPER };
 enum fate { FATE_NONE, FATE_CUT, FATE_LOSE, FATE_HOLD };
 
 /* What the network does now, to all links. */
@@ -27,13 +29,13 @@ struct weather {
     bool holding;  /* requests wait here, even if their sender leaves */
     bool losing;   /* answers are swallowed                          */
     bool dripping; /* one byte at a time                             */
-    bool deaf;     /* messages (push frames) are left out            */
+    bool deaf;     /* messages (push frames, events) are left out    */
     bool mild;
     uint64_t cut_after[2]; /* so many more bytes, then the link that carries the next one is cut */
     uint64_t cut_random;   /* every new link is cut before so many bytes */
     char text[TEXT_BYTES]; /* the next link that sends this ...       */
     enum fate fate;        /* ... has this done to it                 */
-    bool is_redis;
+    enum speech speech;
     struct dice dice;
 };
 
@@ -42,8 +44,9 @@ struct tally {
     uint64_t cuts;
     uint64_t bytes[2];
     uint64_t lost_bytes;
-    uint64_t dropped; /* messages */
+    uint64_t dropped; /* messages of Redis */
     uint64_t fates;   /* how often the text was met */
+    struct jute_counts jute;
 };
 
 struct chunk {
@@ -72,6 +75,7 @@ struct link {
     bool lost_something; /* what follows would be nonsense */
     bool broken;         /* to be cut */
     struct resp resp;
+    struct jute jute[2];
 };
 
 void link_init(struct link *link, int server, int client, struct weather *weather);

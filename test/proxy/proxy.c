@@ -1,6 +1,6 @@
 /* proxy.c: a bad network between a client and a server, as bad as it is told to be.
  *
- *     proxy --to PORT [--seed N] [--redis] [--mild]
+ *     proxy --to PORT [--seed N] [--redis|--zookeeper] [--mild]
  *
  * Listens on a free port of 127.0.0.1, prints `port N seed N`, and forwards to 127.0.0.1:PORT.
  * Lines on the standard input change the weather; each is answered by `ok` or `error: why`:
@@ -15,9 +15,11 @@
  *     lose                  the answers are swallowed; what lost one is reset when this ends
  *     hold                  requests wait here, also when whoever sent them has left
  *     on cut|lose|hold TEXT the same for the link that sends TEXT next, and only for it
- *     deaf                  messages of Redis (push frames) are left out; needs --redis
+ *     deaf                  messages of Redis (push frames) and events of ZooKeeper are left out;
+ *                           needs --redis or --zookeeper
  *     mild                  delays of up to 5 ms, and some bytes one at a time
- *     stat                  `ok links N cuts N up N down N lost N dropped N fates N`
+ *     stat                  `ok links N cuts N up N down N lost N dropped N fates N`, and of
+ *                           ZooKeeper `events N pings N packets N`: to the client, to the server
  *
  * What lasts can be combined. The end of the input is the end of the proxy. Random draws come from
  * the seed. */
@@ -121,7 +123,7 @@ static void clear(struct proxy *proxy)
     struct weather *weather = &proxy->weather;
 
     *weather = (struct weather){ .cut_after = { NEVER, NEVER },
-                                 .is_redis = weather->is_redis,
+                                 .speech = weather->speech,
                                  .dice = weather->dice };
     for (size_t i = 0; i < proxy->link_count; i++) {
         proxy->links[i]->fate = FATE_NONE;
@@ -200,8 +202,8 @@ static const char *obey_word(struct proxy *proxy, const char *word)
         weather->holding = true;
     else if (strcmp(word, "mild") == 0)
         weather->mild = true;
-    else if (strcmp(word, "deaf") == 0 && !weather->is_redis)
-        return "deaf needs --redis";
+    else if (strcmp(word, "deaf") == 0 && weather->speech == SPEECH_ANY)
+        return "deaf needs --redis or --zookeeper";
     else if (strcmp(word, "deaf") == 0)
         weather->deaf = true;
     else
@@ -216,9 +218,11 @@ static void obey(struct proxy *proxy, const char *line)
 
     if (strcmp(line, "stat") == 0) {
         (void)printf("ok links %" PRIu64 " cuts %" PRIu64 " up %" PRIu64 " down %" PRIu64
-                     " lost %" PRIu64 " dropped %" PRIu64 " fates %" PRIu64 "\n",
+                     " lost %" PRIu64 " dropped %" PRIu64 " fates %" PRIu64 " events %" PRIu64
+                     " pings %" PRIu64 " packets %" PRIu64 "\n",
                      tally->links, tally->cuts, tally->bytes[UP], tally->bytes[DOWN],
-                     tally->lost_bytes, tally->dropped, tally->fates);
+                     tally->lost_bytes, tally->dropped + tally->jute.dropped, tally->fates,
+                     tally->jute.events, tally->jute.pings, tally->jute.packets);
         return;
     }
     if (strcmp(line, "cut") == 0 || strncmp(line, "cut ", 4) == 0)
@@ -319,11 +323,9 @@ static uint16_t listen_somewhere(struct proxy *proxy)
 static bool parse(int count, char **words, struct proxy *proxy)
 {
     static const struct option options[] = {
-        { "to", required_argument, NULL, 't' },
-        { "seed", required_argument, NULL, 's' },
-        { "redis", no_argument, NULL, 'r' },
-        { "mild", no_argument, NULL, 'm' },
-        { NULL, 0, NULL, 0 },
+        { "to", required_argument, NULL, 't' }, { "seed", required_argument, NULL, 's' },
+        { "redis", no_argument, NULL, 'r' },    { "zookeeper", no_argument, NULL, 'z' },
+        { "mild", no_argument, NULL, 'm' },     { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -333,7 +335,9 @@ static bool parse(int count, char **words, struct proxy *proxy)
         else if (letter == 's')
             proxy->weather.dice.state = strtoull(optarg, NULL, 10);
         else if (letter == 'r')
-            proxy->weather.is_redis = true;
+            proxy->weather.speech = SPEECH_REDIS;
+        else if (letter == 'z')
+            proxy->weather.speech = SPEECH_ZOOKEEPER;
         else if (letter == 'm')
             proxy->weather.mild = true;
         else
@@ -352,7 +356,8 @@ int main(int count, char **words)
     proxy->weather.dice.state = now();
     proxy->weather.cut_after[UP] = proxy->weather.cut_after[DOWN] = NEVER;
     if (!parse(count, words, proxy)) {
-        (void)fprintf(stderr, "usage: %s --to PORT [--seed N] [--redis] [--mild]\n", words[0]);
+        (void)fprintf(stderr, "usage: %s --to PORT [--seed N] [--redis|--zookeeper] [--mild]\n",
+                      words[0]);
         return 2;
     }
     port = listen_somewhere(proxy);

@@ -11,13 +11,13 @@ class ProxyError(Exception):
 class Proxy:
     """with Proxy(program, port_of_server) as proxy: ... proxy.port, proxy.tell("cut")"""
 
-    def __init__(self, program, to, seed=None, mild=False, redis=True):
+    def __init__(self, program, to, seed=None, mild=False, speech="redis"):
         words = [program, "--to", str(to)]
         if seed is None and os.environ.get("HOLDFAST_SEED"):
             seed = int(os.environ["HOLDFAST_SEED"])
         words += ["--seed", str(seed)] if seed is not None else []
         words += ["--mild"] if mild else []
-        words += ["--redis"] if redis else []
+        words += ["--" + speech] if speech else []
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, bufsize=1)
         first = self.process.stdout.readline().split()

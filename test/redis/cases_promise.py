@@ -3,8 +3,9 @@
 import contextlib
 
 import servers
-from client import Client, check_run, setting
+from client import Client, check_run
 from harness import case, check_equal
+from setting import setting
 
 CONFIG, USAGE = 78, 64
 KEPT = {"fence", "fair", "wakeup", "shared", "durable", "crash"}

@@ -5,8 +5,9 @@ import socket
 import urllib.parse
 
 import servers
-from client import RECIPES, Answer, check_run, run, setting
+from client import Answer, check_run, run
 from harness import case, check, check_equal, wait_until
+from setting import RECIPES, setting
 
 SECRET = "s3cret with blanks/and@delimiters"
 ALL = "~* &* +@all"

@@ -1,7 +1,8 @@
 """What a restart of the server does to those who hold and to those who wait."""
 
-from client import RECIPES, Answer, check_run, setting
+from client import Answer, check_run
 from harness import case, check, check_equal, wait_until
+from setting import RECIPES, setting
 
 USAGE = 64
 WAIT_S = 3

@@ -4,8 +4,9 @@ import os
 import threading
 
 import servers
-from client import RECIPES, Answer, check_run, setting
+from client import Answer, check_run
 from harness import case, check, check_equal, wait_until
+from setting import RECIPES, setting
 
 BUSY, UNREACHABLE, PROTOCOL = 75, 69, 76
 LOADED_KEYS = 50000

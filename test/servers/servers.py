@@ -9,7 +9,8 @@ A Place is a folder under $TMPDIR with one folder for each server. Leaving the P
 servers and removes the folder. A server also ends when the thread that started it does, however
 that ends (PR_SET_PDEATHSIG): start servers from the main thread.
 
-Another kind of server is one more class: its command line, how it is known to be ready, its URL.
+Another kind of server is one more class: its command line, how it is known to be ready, its URL;
+and one more word in kinds.py.
 """
 
 import atexit
@@ -101,7 +102,10 @@ class Certificates:
 class Server:
     """One server, in a folder of its own. A kind of server defines what follows."""
 
-    name = ""  # in URLs
+    name = ""  # what the tests call this kind
+    engine = ""  # which engine it is for
+    speech = ""  # what a proxy before it has to understand
+    lease_ms = 2000  # a short one that it can keep
     user = "nobody"  # whom it runs as, when we are root
 
     def command(self):
@@ -247,7 +251,7 @@ class Redis(Server):
 
     It always listens on a Unix socket too, where call() talks to it in clear text."""
 
-    name = "redis"
+    name = engine = speech = "redis"
     STALL_MS = 200
     ADMIN = ("admin", "of-the-tests")
     PERSIST = {
@@ -344,7 +348,9 @@ class Redis(Server):
 class RedLock:
     """Independent Redis servers, of which a majority counts: `count` (5), and options of Redis."""
 
-    name = "redlock"
+    name = engine = "redlock"
+    speech = Redis.speech
+    lease_ms = Redis.lease_ms
 
     def __init__(self, place, folder, count=5, **options):
         self.servers = []
@@ -400,6 +406,3 @@ def read_reply(stream):
         return stream.read(int(rest) + 2)[:-2].decode(errors="replace")
     assert kind == b"*", line
     return [read_reply(stream) for _ in range(int(rest))]
-
-
-KINDS = {kind.name: kind for kind in (Redis, RedLock)}

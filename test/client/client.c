@@ -4,9 +4,11 @@
  * failure, or what was asked for.
  *
  *     open CONNECT_MS REQUIRE URL    promises    close
- *     acquire LEASE_MS WAIT_MS NAME    valid    extend MS    release
- *     start LEASE_MS WAIT_MS NAME    wait MS    position
+ *     acquire LEASE_MS WAIT_MS NAME    valid    remaining    extend MS    downgrade    release
+ *     start LEASE_MS WAIT_MS NAME    wait MS    position    cancel
  *     event    list GLOB    break FENCE NAME
+ *     lease MS    mode MODE    of what is opened, acquired and started from then on
+ *     hold    waits for the end of validity; prints when it was last seen, in ns since boot
  *
  * `event` waits for one. */
 #include <assert.h>
@@ -15,11 +17,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <holdfast/holdfast.h>
 
 #define LINE_BYTES 4096
 #define EVENT_MS   60000
+#define LOOK_MS    1
+#define NS_PER_S   1000000000
 
 struct world {
     hf_client *client;
@@ -28,6 +33,8 @@ struct world {
     int64_t first; /* the numbers of the order */
     int64_t second;
     const char *text; /* what follows them */
+    int64_t lease_ms;
+    int mode;
 };
 
 static void answer(const struct world *world, int status)
@@ -46,6 +53,7 @@ static void do_open(struct world *world)
 
     options.connect_ms = world->first;
     options.require = (uint32_t)world->second;
+    options.lease_ms = world->lease_ms;
     answer(world, hf_open(world->text, &options, &world->client));
 }
 
@@ -55,6 +63,7 @@ static struct hf_acquire_options terms(const struct world *world)
 
     options.lease_ms = world->first;
     options.wait_ms = world->second;
+    options.mode = world->mode;
     return options;
 }
 
@@ -85,6 +94,56 @@ static void do_position(struct world *world)
 static void do_valid(struct world *world)
 {
     printf("%d\n", hf_grant_valid(world->grant));
+}
+
+static void do_remaining(struct world *world)
+{
+    printf("%" PRId64 "\n", hf_grant_remaining_ms(world->grant));
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec time;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &time);
+    return (int64_t)time.tv_sec * NS_PER_S + time.tv_nsec;
+}
+
+static void do_hold(struct world *world)
+{
+    int64_t look_ns = now_ns();
+    int64_t valid_ns = 0;
+
+    while (hf_grant_valid(world->grant)) {
+        valid_ns = look_ns;
+        (void)poll(NULL, 0, LOOK_MS);
+        look_ns = now_ns();
+    }
+    printf("%" PRId64 "\n", valid_ns);
+}
+
+static void do_downgrade(struct world *world)
+{
+    answer(world, hf_grant_downgrade(world->grant));
+}
+
+static void do_cancel(struct world *world)
+{
+    hf_claim_free(world->claim);
+    world->claim = NULL;
+    printf("%d\n", HF_OK);
+}
+
+static void do_lease(struct world *world)
+{
+    world->lease_ms = world->first;
+    printf("%d\n", HF_OK);
+}
+
+static void do_mode(struct world *world)
+{
+    world->mode = (int)world->first;
+    printf("%d\n", HF_OK);
 }
 
 static void do_extend(struct world *world)
@@ -158,11 +217,13 @@ static const struct {
     int numbers; /* how many follow it */
     void (*act)(struct world *world);
 } orders[] = {
-    { "open", 2, do_open },         { "acquire", 2, do_acquire },   { "start", 2, do_start },
-    { "wait", 1, do_wait },         { "position", 0, do_position }, { "valid", 0, do_valid },
-    { "extend", 1, do_extend },     { "release", 0, do_release },   { "event", 0, do_event },
-    { "list", 0, do_list },         { "break", 1, do_break },       { "close", 0, do_close },
-    { "promises", 0, do_promises },
+    { "open", 2, do_open },         { "acquire", 2, do_acquire },     { "start", 2, do_start },
+    { "wait", 1, do_wait },         { "position", 0, do_position },   { "valid", 0, do_valid },
+    { "extend", 1, do_extend },     { "release", 0, do_release },     { "event", 0, do_event },
+    { "list", 0, do_list },         { "break", 1, do_break },         { "close", 0, do_close },
+    { "promises", 0, do_promises }, { "downgrade", 0, do_downgrade }, { "hold", 0, do_hold },
+    { "cancel", 0, do_cancel },     { "remaining", 0, do_remaining }, { "lease", 1, do_lease },
+    { "mode", 1, do_mode },
 };
 
 static void obey(struct world *world, char *line)

@@ -1,14 +1,12 @@
 """The client (client.c) that a case orders about, and what is expected of its answers."""
 
-import contextlib
 import os
 import select
 import subprocess
 
-import servers
 from harness import LIMIT_S, Failure, check, check_equal
 
-RECIPES = ("fair", "set", "setnx", "getset")
+EXCLUSIVE, SHARED = 0, 1
 NAMES = ("PENDING OK EBUSY ETIMEDOUT ECANCELLED EUNREACHABLE EUNKNOWN ELOST EINVAL ENAME EURL"
          " EUNSUPPORTED EPROMISE EDEADLOCK EFORKED EDENIED EPROTOCOL EINTEGRITY ELIMIT ENOMEM"
          " ESYSTEM").split()
@@ -34,7 +32,7 @@ class Client:
     """One process with one client of the library."""
 
     def __init__(self, world):
-        program = os.path.join(os.path.dirname(world.command), "test", "redis", "client")
+        program = os.path.join(os.path.dirname(world.command), "test", "client", "client")
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=world.environment, text=True, bufsize=1)
 
@@ -84,14 +82,6 @@ class Client:
         kind, _, cause = self.ask("event").partition(" ")
         check_equal(kind, wanted, "the event")
         return cause
-
-
-@contextlib.contextmanager
-def setting(world, clients=1, **options):
-    """A Redis with these options, and so many clients: [redis, client ...]."""
-    with servers.Place() as place, contextlib.ExitStack() as stack:
-        redis = place.add(servers.Redis, **options)
-        yield [redis] + [stack.enter_context(Client(world)) for _ in range(clients)]
 
 
 def run(world, url, *options, name="n", environment=None, command=("true",)):

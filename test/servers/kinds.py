@@ -1,0 +1,6 @@
+"""The kinds of servers, by the names that command lines call them."""
+
+from servers import Redis, RedLock
+from zookeeper import ZooKeeper, ZooKeeperThree
+
+KINDS = {kind.name: kind for kind in (Redis, RedLock, ZooKeeper, ZooKeeperThree)}

@@ -1,0 +1,127 @@
+"""What many cost: one who leaves wakes one other, and who waits only pings."""
+
+import contextlib
+import os
+import subprocess
+
+import tree
+from client import Answer
+from harness import LIMIT_S, case, check, check_equal, wait_until
+from setting import LEASE_MS, line, open_for, owner_of, setting, wait_line
+
+MANY = 500
+LONG_MS = 60000
+
+
+class Crowd:
+    """crowd.c: so many clients in line, each with a session of its own."""
+
+    def __init__(self, here, count, recipe="sequence"):
+        program = os.path.join(os.path.dirname(here.world.command), "test", "zookeeper", "crowd")
+        words = [program, here.url(recipe=recipe), "n", str(count), str(LONG_MS)]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=here.world.environment, text=True, bufsize=1)
+        check_equal(self.hear(), "ready", "the crowd")
+
+    def hear(self):
+        return self.process.stdout.readline().rstrip("\n")
+
+    def ask(self, order):
+        self.process.stdin.write(order + "\n")
+        return self.hear()
+
+    def end(self):
+        """Its clients close; returns the exit status."""
+        self.process.stdin.close()
+        status = self.process.wait(4 * LIMIT_S)
+        self.process.stdout.close()
+        return status
+
+
+@contextlib.contextmanager
+def crowd(here, count, **options):
+    made = Crowd(here, count, **options)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+@case
+def of_five_hundred_who_wait_one_is_woken(world):
+    with setting(world, 0, through=True) as (here,), crowd(here, MANY) as many:
+        look = here.look()
+        children = wait_line(look, MANY)
+        events = here.proxy.stat()["events"]
+        for number in range(1, 21):
+            check_equal(many.ask("next"), str(number), "who is next")
+            check_equal(here.proxy.stat()["events"] - events, number, "events")
+        events = here.proxy.stat()["events"]
+        for number in (250, 300, 350):  # leave from the middle
+            check_equal(many.ask(f"close {number}"), "closed", "the answer")
+        wait_line(look, MANY - 20 - 3)
+        wait_until(lambda: here.proxy.stat()["events"] - events >= 3, "the ones behind are told")
+        check_equal(here.proxy.stat()["events"] - events, 3, "events")
+        for number in (400, 450):  # dies in the middle
+            tree.expire(here.store, owner_of(look, children[number]))
+            wait_until(lambda: here.proxy.stat()["events"] - events >= 4 + (number > 400), "told")
+        check_equal(here.proxy.stat()["events"] - events, 5, "events")
+        check_equal(many.ask("next"), "21", "who is next")
+
+
+@case
+def who_waits_and_who_holds_only_pings(world):
+    with setting(world, 3, through=True) as (here, *clients):
+        for client in clients:
+            open_for(client, here.url(), LEASE_MS)
+            client.do(f"start {LEASE_MS} -1 n")
+            wait_line(here.look(), clients.index(client) + 1)
+        clients[0].do("wait -1")
+        start = here.proxy.stat()
+        wait_until(lambda: here.proxy.stat()["pings"] - start["pings"] >= 12, "pings")
+        end = here.proxy.stat()
+        check_equal(end["packets"] - start["packets"], 0, "requests of who waits and who holds")
+        check_equal(end["events"] - start["events"], 0, "events")
+        check_equal(clients[0].ask("valid"), "1", "valid after several sessions' time")
+        for client in clients:
+            client.do("wait -1") if client is not clients[0] else None
+            client.release()
+
+
+@case
+def an_uncontended_turn_takes_few_requests(world):
+    with setting(world, 1, through=True) as (here, client):
+        client.open(here.url())
+        client.acquire("n")
+        client.release()
+        start = here.proxy.stat()["packets"]
+        for _ in range(10):
+            client.acquire("n")
+            client.release()
+        count = here.proxy.stat()["packets"] - start
+        print(f"    {count} packets for 10 turns")
+        check(count <= 30, f"{count} packets for 10 turns: create, list and delete are 30")
+
+
+@case
+def the_herd_of_the_node_recipe_is_as_big_as_it_is_said_to_be(world):
+    with setting(world, 0, through=True) as (here,):
+        clients = [here.client() for _ in range(12)]
+        for client in clients:
+            client.open(here.url(recipe="node"))
+        clients[0].acquire("n")
+        for client in clients[1:]:
+            client.do("start 30000 -1 n")
+        look = here.look()
+        wait_until(lambda: sum(map(len, tree.watches(here.store).values())) >= 12, "watches")
+        events = here.proxy.stat()["events"]
+        clients[0].release()
+        wait_until(lambda: here.proxy.stat()["events"] - events >= 11, "all are woken")
+        served = set()
+        while len(served) < 11:
+            for number, client in enumerate(clients[1:]):
+                if number not in served and Answer(client.ask("wait 50")).status == "OK":
+                    client.release()
+                    served.add(number)
+        check_equal(line(look), [], "a line")

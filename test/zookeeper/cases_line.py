@@ -1,0 +1,360 @@
+"""What may stand in a lock's line: names that sort otherwise, numbers that go round, strangers."""
+
+import os
+import struct
+import zlib
+
+import tree
+from client import SHARED, Answer
+from harness import case, check, check_equal, wait_until
+from setting import (ROOT, check_empty, line, open_for, path_of, sequence_of, setting, wait_line)
+
+TOKEN = "0123456789abcdef" * 2
+BOTH = tree.EPHEMERAL | tree.SEQUENTIAL
+
+
+def by_hand(look, kind, session_id, name="n"):
+    """A node as we would name it, if that session were ours; returns the child's name."""
+    stem = f"{kind}-{session_id & (1 << 64) - 1:016x}-{TOKEN}-"
+    return look.create(path_of(name, stem), b"", BOTH).rpartition("/")[2]
+
+
+def prepare(look, name="n"):
+    if not look.stat(ROOT):
+        look.create(ROOT)
+    look.create(path_of(name))
+
+
+def watched(here, session_id):
+    return {path for path, who in tree.watches(here.store).items() if session_id in who}
+
+
+@case
+def the_one_ahead_is_found_by_its_number_not_by_its_name(world):
+    with setting(world) as (here, client):
+        look = here.look()
+        prepare(look)
+        # The names sort the other way round; so did whole names in recipes that gave two holders.
+        ahead = [by_hand(look, "w", session_id) for session_id in (-1, 1 << 60, 1)]
+        check_equal(sorted(ahead), ahead[::-1], "by name")
+        before = set(tree.connections(here.store))
+        client.open(here.url())
+        session_id, = set(tree.connections(here.store)) - before
+        client.do("start 30000 -1 n")
+        wait_until(lambda: path_of("n", ahead[2]) in watched(here, session_id), "a watch")
+        for gone in ahead[:2]:
+            look.delete(path_of("n", gone))
+            check_equal(Answer(client.ask("wait 0")).status, "PENDING", f"{gone} is gone")
+        check_equal(watched(here, session_id), {path_of("n", ahead[2])}, "what it watches")
+        look.delete(path_of("n", ahead[2]))
+        client.do("wait -1")
+        client.release()
+
+
+@case
+def one_in_the_middle_that_goes_lets_nobody_in(world):
+    with setting(world, 4) as (here, *clients):
+        look = here.look()
+        for number, client in enumerate(clients):
+            client.open(here.url())
+            client.do("start 30000 -1 n")
+            wait_line(look, number + 1)
+        clients[0].do("wait -1")
+        clients[1].do("cancel")
+        wait_line(look, 3)
+        check_equal(Answer(clients[2].ask("wait 0")).status, "PENDING", "the one behind it")
+        clients[0].release()
+        clients[2].do("wait -1")
+        check_equal(Answer(clients[3].ask("wait 0")).status, "PENDING", "the last")
+        clients[2].release()
+        clients[3].do("wait -1")
+        clients[3].release()
+        check_empty(here)
+
+
+@case
+def whoever_has_a_number_stands_in_line_whatever_its_name(world):
+    with setting(world, 2) as (here, client, second):
+        look = here.look()
+        prepare(look)
+        foreign = look.create(path_of("n", "another-program-"), b"who", BOTH)
+        client.open(here.url())
+        client.acquire("n", "EBUSY", wait_ms=0)
+        client.do("start 30000 -1 n")
+        second.open(here.url())
+        wait_line(look, 1)
+        check_equal(Answer(client.ask("wait 0")).status, "PENDING", "behind another program")
+        second.do("list *")
+        look.delete(foreign)
+        client.do("wait -1")
+        client.release()
+
+
+@case
+def what_has_no_number_is_left_alone_and_keeps_nobody_out(world):
+    with setting(world) as (here, client):
+        look = here.look()
+        prepare(look)
+        strangers = ["config", "w-", "w-0000000000000001-x-12", "9999999999", "x-99999999999",
+                     "w-" + "f" * 16 + "-" + TOKEN + "-12345", "\u00e4\u00f6\u00fc"]
+        for name in strangers:
+            look.create(path_of("n", name), b"foreign")
+        client.open(here.url())
+        for _ in range(2):
+            client.acquire("n", wait_ms=20000)
+            check_equal(client.do("list *").text, "1", "those who are listed")
+            client.release()
+        check_equal(look.children(path_of("n")), sorted(strangers), "what was there")
+
+
+@case
+def a_lock_where_the_other_recipe_has_one_is_told(world):
+    with setting(world, 4) as (here, node, line_on_it, in_line, node_on_it):
+        node.open(here.url(recipe="node"))
+        node.acquire("one")
+        line_on_it.open(here.url())
+        line_on_it.acquire("one", "EPROTOCOL", "it belongs to another recipe or program",
+                           wait_ms=2000)
+        in_line.open(here.url())
+        in_line.acquire("two")
+        node_on_it.open(here.url(recipe="node"))
+        answer = Answer(node_on_it.ask("acquire 30000 500 two"))
+        check(answer.status in ("EBUSY", "ETIMEDOUT", "EPROTOCOL"), f"{answer}")
+        check_equal(node.ask("valid") + in_line.ask("valid"), "11", "those who hold")
+        node.release()
+        in_line.release()
+        check_empty(here)
+
+
+@case
+def a_node_that_another_program_deleted_is_lost(world):
+    for recipe in ("sequence", "node"):
+        with setting(world, 2) as (here, client, next_one):
+            look = here.look()
+            client.open(here.url(recipe=recipe))
+            fence = client.acquire("n").fence
+            child = path_of("n", line(look)[0]) if recipe == "sequence" else path_of("n")
+            look.delete(child)
+            wait_until(lambda: client.ask("event").startswith("lost"), "the loss")
+            check_equal(client.ask("valid"), "0", "valid")
+            next_one.open(here.url(recipe=recipe))
+            check(next_one.acquire("n").fence > fence, "fences rise")
+            client.release("ELOST")
+            check_equal(next_one.ask("valid"), "1", "the next one's grant after the late release")
+            next_one.release()
+
+
+@case
+def a_waiter_whose_node_was_deleted_stands_in_line_again(world):
+    with setting(world, 2) as (here, holder, waiter):
+        look = here.look()
+        holder.open(here.url())
+        holder.acquire("n")
+        waiter.open(here.url())
+        waiter.do("start 3000 -1 n")
+        _, second = wait_line(look, 2)
+        look.delete(path_of("n", second))
+        holder.release()
+        waiter.do("wait -1")
+        waiter.release()
+        check_empty(here)
+
+
+@case
+def a_late_release_touches_nobody_in_a_line_that_began_anew(world):
+    """A's session died, the lock's node was deleted and made again, and C has A's number."""
+    with setting(world, 2) as (here, a, c):
+        look = here.look()
+        before = set(tree.connections(here.store))
+        a.open(here.url())
+        session_id, = set(tree.connections(here.store)) - before
+        first = a.acquire("n").fence
+        old, = line(look)
+        tree.expire(here.store, session_id)
+        look.remove(path_of("n"))
+        c.open(here.url())
+        second = c.acquire("n", wait_ms=20000).fence
+        new, = line(look)
+        check_equal(sequence_of(new), sequence_of(old), "the number")
+        check(second > first, "fences rise")
+        a.release("ELOST")
+        check_equal(line(look), [new], "the line after the late release")
+        check_equal(c.ask("valid"), "1", "the grant of C")
+        c.release()
+
+
+@case
+def a_line_that_is_empty_goes_away_and_comes_back(world):
+    java = {"znode.container.checkIntervalMs": 200}
+    with setting(world, java=java) as (here, client):
+        look = here.look()
+        client.open(here.url())
+        fences = []
+        for _ in range(3):
+            fences.append(client.acquire("n").fence)
+            client.release()
+            wait_until(lambda: look.stat(path_of("n")) is None, "the lock's node is gone")
+        check_equal(fences, sorted(set(fences)), "fences")
+        check_equal(look.children(ROOT), [], "locks")
+
+
+@case
+def lines_that_go_away_at_any_moment_cost_nobody_the_lock(world):
+    java = {"znode.container.checkIntervalMs": 1, "znode.container.maxPerMinute": 1000000}
+    with setting(world, 2, java=java) as (here, one, other):
+        one.open(here.url())
+        other.open(here.url())
+        last = 0
+        for number in range(150):
+            for client in (one, other):
+                fence = client.acquire(f"n{number % 3}", wait_ms=20000).fence
+                check(fence > last, "fences rise")
+                last = fence
+                client.release()
+        check_empty(here)
+
+
+# --- readers and writers ---
+
+
+@case
+def a_reader_waits_for_the_writer_ahead_and_not_for_the_one_behind(world):
+    with setting(world, 3) as (here, writer, reader, late):
+        look = here.look()
+        for client in (writer, reader, late):
+            client.open(here.url())
+        writer.acquire("n")
+        reader.do(f"mode {SHARED}")
+        reader.do("start 30000 -1 n")
+        wait_line(look, 2)
+        late.do("start 30000 -1 n")
+        wait_line(look, 3)
+        writer.release()
+        reader.do("wait -1")
+        check_equal(Answer(late.ask("wait 0")).status, "PENDING", "the writer behind")
+        reader.release()
+        late.do("wait -1")
+        late.release()
+        check_empty(here)
+
+
+@case
+def a_writer_that_becomes_a_reader_lets_no_writer_in(world):
+    with setting(world, 4) as (here, first, second, reader, behind):
+        look = here.look()
+        for client in (first, second, reader, behind):
+            client.open(here.url())
+        first.acquire("n")
+        reader.do(f"mode {SHARED}")
+        reader.do("start 30000 -1 n")
+        wait_line(look, 2)
+        second.do("start 30000 -1 n")
+        wait_line(look, 3)
+        first.do("downgrade")
+        reader.do("wait -1")
+        check_equal(Answer(second.ask("wait 0")).status, "PENDING", "the writer behind")
+        behind.do(f"mode {SHARED}")
+        behind.acquire("n", "EBUSY", wait_ms=0)
+        first.release()
+        check_equal(Answer(second.ask("wait 0")).status, "PENDING", "the other reader is in")
+        reader.release()
+        second.do("wait -1")
+        second.release()
+        check_empty(here)
+
+
+# --- the number goes round ---
+
+
+def set_counter(here, path, number):
+    """Writes the number of the next child into the server's last snapshot: counting so far would
+    take days. The checksum behind the nodes is Adler-32 over all that is before it."""
+    here.store.kill()
+    here.store.start()  # takes a snapshot
+    here.store.kill()
+    folder = os.path.join(here.store.folder, "data", "version-2")
+    name = max((name for name in os.listdir(folder) if name.startswith("snapshot.")),
+               key=lambda name: int(name.partition(".")[2], 16))
+    with open(os.path.join(folder, name), "rb") as file:
+        data = bytearray(file.read())
+    head = struct.pack(">i", len(path)) + path.encode()
+    at = data.index(head) + len(head)
+    at += 4 + max(struct.unpack_from(">i", data, at)[0], 0) + 8  # data, number of its ACL
+    stat = list(struct.unpack_from(">qqqqiiiqq", data, at))
+    stat[5] = number
+    struct.pack_into(">qqqqiiiqq", data, at, *stat)
+    end = len(data) - 8 - 5  # a checksum, and "/" with its length
+    struct.pack_into(">q", data, end, zlib.adler32(bytes(data[:end])))
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(data)
+    here.store.start()
+
+
+def at_number(world, number, clients):
+    """A setting where the next child of the lock has this number."""
+    return setting(world, clients, java={"zookeeper.digest.enabled": "false"})
+
+
+@case
+def numbers_near_the_end_are_in_order(world):
+    with at_number(world, 2147483600, 3) as (here, *clients):
+        with tree.Session(here.store) as look:
+            prepare(look)
+        set_counter(here, path_of("n"), 2147483600)
+        serve_in_order(here, clients, 2147483600)
+
+
+@case
+def numbers_that_go_round_let_one_in_at_a_time(world):
+    """Whatever numbers the server gives beyond the last one: never two hold, and all are served."""
+    with at_number(world, 2147483645, 6) as (here, *clients):
+        with tree.Session(here.store) as look:
+            prepare(look)
+        set_counter(here, path_of("n"), 2147483645)
+        look = here.look()
+        for number, client in enumerate(clients):
+            client.open(here.url())
+            client.do("start 30000 -1 n")
+            wait_line(look, number + 1)
+        print([sequence_of(child) for child in line(look)])
+        served = 0
+        while served < len(clients):
+            states = [Answer(client.ask("wait 100")) for client in clients if client]
+            holders = [client for client in clients if client and client.ask("valid") == "1"]
+            check(len(holders) <= 1, f"{len(holders)} hold: {states}")
+            if holders:
+                holders[0].release()
+                clients[clients.index(holders[0])] = None
+                served += 1
+        check_empty(here)
+
+
+def serve_in_order(here, clients, first):
+    look = here.look()
+    for number, client in enumerate(clients):
+        client.open(here.url())
+        client.do("start 30000 -1 n")
+        wait_line(look, number + 1)
+    check(sequence_of(line(look)[0]) >= first, "the numbers are those that were set")
+    for client in clients:
+        client.do("wait -1")
+        client.release()
+    check_empty(here)
+
+
+@case
+def names_with_numbers_beyond_the_end_are_in_order(world):
+    """As other servers write them: a minus and ten digits."""
+    with setting(world, 1) as (here, client):
+        look = here.look()
+        prepare(look)
+        client.open(here.url())
+        client.acquire("n")  # has the number 0
+        for kind, number in (("before", "-000000002"), ("behind", "0000000005")):
+            child = f"w-{1:016x}-{TOKEN}-{number}"
+            look.create(path_of("n", child), b"", tree.EPHEMERAL)
+        client.release()
+        client.acquire("n", "EBUSY", wait_ms=0)
+        look.delete(path_of("n", f"w-{1:016x}-{TOKEN}-0000000005"))
+        client.acquire("n", wait_ms=20000)
+        client.release()

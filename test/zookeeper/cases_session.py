@@ -1,0 +1,313 @@
+"""What becomes of those who hold and wait when a session ends, a server restarts, a client stops."""
+
+import os
+import signal
+
+import tree
+from client import Answer
+from harness import case, check, check_equal, wait_until
+from setting import (LEASE_MS, RECIPES, check_empty, line, now_ns, open_for, owner_of, path_of,
+                     setting, three, wait_line)
+
+LONG_MS = 20000
+
+
+@case
+def a_session_is_as_long_as_the_lease_if_the_server_agrees(world):
+    for asked_ms, sessions, wanted_ms in ((3000, (1000, 60000), 3000), (500, (1000, 9000), 1000),
+                                          (30000, (1000, 9000), 9000)):
+        with setting(world, sessions=sessions) as (here, client):
+            open_for(client, here.url(), asked_ms)
+            check_equal(list(tree.connections(here.store).values()), [wanted_ms], "the session")
+            client.acquire("n", lease_ms=60000)
+            remaining_ms = int(client.ask("remaining"))
+            check(remaining_ms <= wanted_ms - min(500, wanted_ms // 2),
+                  f"{remaining_ms} ms are left, though a tick of {wanted_ms} ms is given away")
+            client.release()
+
+
+@case
+def who_closes_leaves_nothing_and_no_session(world):
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, waiter):
+            holder.open(here.url(recipe=recipe))
+            waiter.open(here.url(recipe=recipe))
+            holder.acquire("n")
+            waiter.do("start 30000 -1 n")
+            waiter.do("close")
+            holder.do("close")
+            check_empty(here)
+            wait_until(lambda: not tree.connections(here.store), "the end of the sessions")
+
+
+@case
+def a_killed_holder_is_followed_when_its_session_ends(world):
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, waiter):
+            open_for(holder, here.url(recipe=recipe))
+            open_for(waiter, here.url(recipe=recipe))
+            first = holder.acquire("n").fence
+            waiter.do("start 30000 -1 n")
+            holder.process.kill()
+            check(waiter.do("wait -1").fence > first, "fences rise")
+            waiter.release()
+            check_empty(here)
+
+
+@case
+def a_holder_whose_session_was_ended_is_told(world):
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, waiter):
+            holder.open(here.url(recipe=recipe))
+            session_id, = tree.connections(here.store)
+            waiter.open(here.url(recipe=recipe))
+            first = holder.acquire("n").fence
+            waiter.do("start 30000 -1 n")
+            tree.expire(here.store, session_id)
+            wait_until(lambda: holder.ask("event").startswith("lost"), "the loss")
+            check_equal(holder.ask("valid"), "0", "valid after the loss")
+            holder.release("ELOST")
+            second = waiter.do("wait -1").fence
+            check(second > first, "fences rise")
+            waiter.release()
+            check(holder.acquire("n").fence > second, "with a new session it goes on")
+            check(session_id not in tree.connections(here.store), "another session")
+            holder.release()
+            check_empty(here)
+
+
+@case
+def a_waiter_whose_session_was_ended_waits_again_at_the_end(world):
+    with setting(world, 3) as (here, holder, second, third):
+        holder.open(here.url())
+        holder.acquire("n")
+        for client in (second, third):
+            before = set(tree.connections(here.store))
+            client.open(here.url())
+            client.do("start 30000 -1 n")
+            if client is second:
+                session_id, = set(tree.connections(here.store)) - before
+            wait_line(here.look(), 2 if client is second else 3)
+        tree.expire(here.store, session_id)
+        look = here.look()
+        wait_until(lambda: len(line(look)) == 3 and session_id not in
+                   [owner_of(look, child) for child in line(look)], "it stands in line again")
+        holder.release()
+        third.do("wait -1")
+        check_equal(Answer(second.ask("wait 0")).status, "PENDING", "who came again")
+        third.release()
+        second.do("wait -1")
+        second.release()
+        check_empty(here)
+
+
+@case
+def who_is_cut_off_knows_before_the_next_comes(world):
+    for recipe in RECIPES:
+        with setting(world, 2, through=True) as (here, holder, waiter):
+            open_for(holder, here.url(recipe=recipe))
+            open_for(waiter, here.url(through=False, recipe=recipe))
+            holder.acquire("n")
+            waiter.do("start 30000 -1 n")
+            here.proxy.tell("stop")
+            holder.send("hold")
+            waiter.do("wait -1")
+            granted_ns = now_ns()
+            seen_ns = int(holder.hear())
+            check(0 < seen_ns < granted_ns, f"{recipe}: valid {seen_ns - granted_ns} ns too long")
+            check_equal(waiter.ask("valid"), "1", "the next one's grant")
+            here.proxy.tell("go")
+            holder.release("ELOST")
+            check_equal(waiter.ask("valid"), "1", "the next one's grant after the late release")
+            waiter.release()
+            check_empty(here)
+
+
+@case
+def who_is_cut_off_for_less_than_a_session_goes_on(world):
+    for recipe in RECIPES:
+        with setting(world, 2, through=True) as (here, holder, waiter):
+            for client in (holder, waiter):
+                open_for(client, here.url(recipe=recipe), LONG_MS)
+            first = holder.acquire("n").fence
+            waiter.do("start 30000 -1 n")
+            sessions = set(tree.connections(here.store))
+            for _ in range(5):
+                here.proxy.tell("cut")
+                wait_until(lambda: set(tree.connections(here.store)) == sessions, "both are back")
+                check_equal(holder.ask("valid"), "1", "valid")
+            check_equal(Answer(waiter.ask("wait 0")).status, "PENDING", "who waits")
+            holder.release()
+            check(waiter.do("wait -1").fence > first, "fences rise")
+            waiter.release()
+            check_empty(here)
+
+
+@case
+def at_risk_is_told_while_nobody_answers_and_safe_when_they_do_again(world):
+    with setting(world, 1, through=True) as (here, holder):
+        open_for(holder, here.url(), LONG_MS)
+        holder.acquire("n")
+        here.proxy.tell("cut")
+        here.store.freeze()
+        holder.event("at-risk")
+        check_equal(holder.ask("valid"), "1", "valid in the meantime")
+        here.store.thaw()
+        holder.event("safe")
+        holder.release()
+
+
+@case
+def a_holder_stopped_beyond_its_session_knows_at_its_first_look(world):
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, waiter):
+            open_for(holder, here.url(recipe=recipe))
+            open_for(waiter, here.url(recipe=recipe))
+            holder.acquire("n")
+            os.kill(holder.process.pid, signal.SIGSTOP)
+            waiter.acquire("n")
+            holder.send("valid")
+            os.kill(holder.process.pid, signal.SIGCONT)
+            check_equal(holder.hear(), "0", "valid after the pause")
+            holder.release("ELOST")
+            check_equal(waiter.ask("valid"), "1", "the next one's grant")
+            waiter.release()
+
+
+@case
+def a_restart_of_the_server_costs_nobody_the_lock(world):
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, waiter):
+            for client in (holder, waiter):
+                open_for(client, here.url(recipe=recipe), LONG_MS)
+            first = holder.acquire("n").fence
+            waiter.do("start 30000 -1 n")
+            for _ in range(2):
+                here.store.kill()
+                here.store.start()
+                wait_until(lambda: len(tree.connections(here.store)) == 2, "both are back")
+                check_equal(holder.ask("valid"), "1", "valid after the restart")
+            check_equal(Answer(waiter.ask("wait 0")).status, "PENDING", "who waits")
+            holder.release()
+            check(waiter.do("wait -1").fence > first, "fences rise")
+            waiter.release()
+            check_empty(here)
+
+
+@case
+def a_restart_that_lasts_longer_than_a_session_ends_it_for_the_holder(world):
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, waiter):
+            for client in (holder, waiter):
+                open_for(client, here.url(recipe=recipe))
+            holder.acquire("n")
+            waiter.do("start 30000 -1 n")
+            here.store.kill()
+            holder.ask("hold")
+            here.store.start()
+            waiter.do("wait -1")
+            holder.release("ELOST")
+            check_equal(waiter.ask("valid"), "1", "the next one's grant")
+            waiter.release()
+            check_empty(here)
+
+
+@case
+def fences_rise_whatever_was_deleted_and_restarted(world):
+    for recipe in RECIPES:
+        with setting(world, 1) as (here, client):
+            client.open(here.url(recipe=recipe))
+            last = 0
+            for _ in range(3):
+                fence = client.acquire("n", wait_ms=20000).fence
+                check(fence > last, f"{fence} after {last}")
+                last = fence
+                client.release()
+                here.look().remove("/holdfast")
+                here.store.kill()
+                here.store.start()
+
+
+@case
+def a_follower_that_dies_after_a_ping_costs_the_holder_its_time(world):
+    """The leader has not heard of that ping: it lets the session end earlier than the client, which
+    reaches nobody else, would think."""
+    with three(world, 1, through=True) as (here, holder):
+        follower = here.store.followers()[0]
+        number = here.servers.index(follower)
+        at = here.proxies[number]
+        others = [proxy for proxy in here.proxies if proxy is not at]
+        open_for(holder, here.store.url(at=[f"127.0.0.1:{proxy.port}" for proxy in here.proxies]))
+        while not tree.connections(follower):  # they choose by chance
+            holder.do("close")
+            open_for(holder, here.url())
+        holder.acquire("n")
+        look = here.look(here.store.leader())
+        child, = wait_line(look, 1)
+        look.stat(path_of("n", child), watch=True)
+        for proxy in others:
+            proxy.tell("stop")
+        pings = at.stat()["pings"]
+        wait_until(lambda: at.stat()["pings"] > pings, "a ping")
+        follower.kill()
+        holder.send("hold")
+        check_equal(look.wait_event(), ("deleted", path_of("n", child)), "what the leader tells")
+        gone_ns = now_ns()
+        seen_ns = int(holder.hear())
+        check(0 < seen_ns < gone_ns, f"valid {seen_ns - gone_ns} ns after its node was gone")
+
+
+@case
+def a_new_session_on_a_server_that_lags_behind_takes_no_old_node_for_its_own(world):
+    """The follower is told everything late, as the leader's word takes its time to it."""
+    delays = {}
+
+    def between(of, to, port):
+        delays[of, to] = world.proxies(port)
+        return delays[of, to].port
+
+    with world_with_proxies(world), three(world, 2, between=between) as (here, client, other):
+        follower = here.store.followers()[0]
+        of, to = here.servers.index(follower), here.servers.index(here.store.leader())
+        client.open(here.store.url(at=[f"127.0.0.1:{follower.port}"]))
+        first = client.acquire("n").fence
+        session_id, = tree.connections(follower)
+        look, behind = here.look(here.store.leader()), here.look(follower)
+        old, = wait_line(look, 1)
+        delays[of, to].tell("delay 800")
+        tree.expire(here.store.leader(), session_id)
+        check_equal(owner_of(look, old), None, "the node, at the leader")
+        check_equal(owner_of(behind, old), session_id, "the node, at the follower")
+        wait_until(lambda: client.ask("event").startswith("lost"), "the loss")
+        client.release("ELOST")
+        fence = client.acquire("n", wait_ms=20000).fence
+        delays[of, to].tell("pass")
+        new, = wait_line(look, 1)
+        check(fence > first and new != old, "a node and a fence of its own")
+        check(owner_of(look, new) != session_id, "it is of another session")
+        other.open(here.url())
+        other.acquire("n", "EBUSY", wait_ms=0)
+        client.release()
+        check_empty(here)
+
+
+class world_with_proxies:
+    """For links between servers: the world makes proxies, which end with it."""
+
+    def __init__(self, world):
+        self.world, self.made = world, []
+
+    def __enter__(self):
+        from proxy import Proxy
+
+        program = os.path.join(os.path.dirname(self.world.command), "test", "proxy", "proxy")
+
+        def add(port):
+            self.made.append(Proxy(program, port, speech=None))
+            return self.made[-1]
+
+        self.world.proxies = add
+
+    def __exit__(self, *_):
+        for proxy in self.made:
+            proxy.close()
