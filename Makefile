@@ -1,20 +1,21 @@
 # The front door. The build itself is Meson's; this file only saves typing.
 #
-#   make              builds build/holdfast, build/libholdfast.so and build/libholdfast.a
-#   make demo         installs what the build needs, builds, and shows processes taking turns
-#   make check        installs what the tests need, builds, and runs every suite (12 minutes)
-#   make check-fast   the suites for every commit (<= 3 minutes, no servers)
-#   make check-long   the long runs
-#   make bench        measures this machine, beside flock(2) and a bare futex
-#   make bench-redis  measures Redis and RedLock, beside redis-py and npm redlock (4 minutes)
-#   make install      into PREFIX (/usr/local), under DESTDIR
-#   make clean        removes what was built
+#   make                  builds build/holdfast, build/libholdfast.so and build/libholdfast.a
+#   make demo             installs what the build needs, builds, and shows processes taking turns
+#   make check            installs what the tests need, builds, and runs every suite (12 minutes)
+#   make check-fast       the suites for every commit (<= 3 minutes, no servers)
+#   make check-long       the long runs
+#   make bench            measures this machine, beside flock(2) and a bare futex
+#   make bench-redis      measures Redis and RedLock, beside redis-py and npm redlock (4 minutes)
+#   make bench-zookeeper  measures ZooKeeper, beside Curator and kazoo (4 minutes)
+#   make install          into PREFIX (/usr/local), under DESTDIR
+#   make clean            removes what was built
 #
 # `make demo` and `make check` each work on a Debian 12 that has only git and make.
 
 BUILDS = build build-check build-asan build-tsan build-coverage build-clang build-fuzz
 
-.PHONY: all demo check check-fast check-long bench bench-redis install clean
+.PHONY: all demo check check-fast check-long bench bench-redis bench-zookeeper install clean
 
 all: build/build.ninja
 	ninja -C build
@@ -38,10 +39,10 @@ check check-fast check-long:
 bench: all
 	build/holdfast bench
 
-bench-redis:
+bench-redis bench-zookeeper:
 	@packages/install build check
 	@$(MAKE) --no-print-directory all
-	bench/redis build
+	bench/$(@:bench-%=%) build
 
 install: all
 	$(if $(PREFIX),meson configure build --prefix=$(PREFIX))

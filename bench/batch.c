@@ -60,4 +60,4 @@ static int give_all(struct bench_seat *seat)
     return HF_OK;
 }
 
-const struct bench_side bench_side_batch = { "ours", take_all, give_all, NULL };
+const struct bench_side bench_side_batch = { "ours", take_all, give_all, NULL, NULL };

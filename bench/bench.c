@@ -66,9 +66,11 @@ static void choose_sides(struct bench_job *job)
     if (raw) {
         switch (job->workload) {
         case BENCH_W1:
-        case BENCH_W2:
         case BENCH_W3:
             second = raw->cycle;
+            break;
+        case BENCH_W2:
+            second = raw->together ? raw->together : raw->cycle;
             break;
         case BENCH_W2B:
             second = raw->batch;

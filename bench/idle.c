@@ -24,7 +24,6 @@
 #define STACK_BYTES (256u * 1024)
 #define LOOK_NS     5000000u
 #define ASLEEP_NS   100000000u /* from its last step until a thread surely sleeps */
-#define COUNTING    3.0 /* requests of whoever counts, and its leaving, between its two looks */
 
 enum { HOLDER, BLOCKED, CLAIMS, RAW }; /* the last one only where there is a raw client */
 enum { SIDE_OURS, SIDE_RAW };
@@ -253,7 +252,9 @@ int bench_idle_run(struct bench_crew *crew, struct bench_row *row)
 
     bench_usage_conclude(job, BLOCKED, &row->ours);
     /* Of the holder and of all waiters, blocked or not, without those of the counting itself. */
-    row->ours.requests_per_s = (requests - COUNTING) * NS_PER_S / (double)job->options->idle_ns;
+    if (raw)
+        row->ours.requests_per_s =
+            (requests - raw->counting) * NS_PER_S / (double)job->options->idle_ns;
     bench_usage_conclude(job, CLAIMS, &row->beside);
     row->beside_name = "claims";
     if (job->side_count > 1)

@@ -15,7 +15,7 @@ static int release(struct bench_seat *seat)
     return hf_release(seat->grant);
 }
 
-const struct bench_side bench_side_ours = { "ours", acquire, release, NULL };
+const struct bench_side bench_side_ours = { "ours", acquire, release, NULL, NULL };
 
 void bench_side_fail(const struct bench_seat *seat, const char *verb, int status)
 {

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""How fast is redis-py's Lock? peers.py WORKLOAD SECONDS PORT
+"""How fast are others' locks? peers.py redis-py|kazoo WORKLOAD SECONDS PORT
 
 W1 is one thread on one lock, W3 eight threads on one lock, each with a lock object of its own, as
-its users would write it: its defaults, and a timeout of 30 s. Prints one JSON object, with the
-fields of `holdfast bench --json`. Debian's own python3 is named above because it sees Debian's
-python3-redis.
+its users would write it: its defaults, and of redis-py a timeout of 30 s. Prints one JSON object,
+with the fields of `holdfast bench --json`. Debian's own python3 is named above because it sees
+Debian's python3-redis and python3-kazoo.
 """
 
 import json
@@ -13,17 +13,32 @@ import sys
 import threading
 import time
 
-import redis
-
 WARM_PART = 0.1  # of the time, uncounted before the rest
 LEASE_S = 30
+
+
+def open_redis(port, name):
+    """Makes locks."""
+    import redis
+    client = redis.Redis(port=port)
+    return lambda: client.lock(name, timeout=LEASE_S)
+
+
+def open_kazoo(port, name):
+    import kazoo.client
+    client = kazoo.client.KazooClient(hosts=f"127.0.0.1:{port}")
+    client.start()
+    return lambda: client.Lock(f"/{name}")
+
+
+PEERS = {"redis-py": open_redis, "kazoo": open_kazoo}
 
 
 class Contender:
     """One thread at one lock."""
 
-    def __init__(self, client, name):
-        self.lock = client.lock(name, timeout=LEASE_S)
+    def __init__(self, lock):
+        self.lock = lock
         self.samples_ns = []
 
     def work(self, counted, end, contended):
@@ -38,10 +53,9 @@ class Contender:
                 self.samples_ns.append((acquired_ns if contended else now_ns()) - begun_ns)
 
 
-def run(port, workload, seconds):
-    client = redis.Redis(port=port)
-    name = f"holdfast-bench/redis-py/{os.getpid()}"
-    contenders = [Contender(client, name) for _ in range(8 if workload == "W3" else 1)]
+def run(peer, port, workload, seconds):
+    make = PEERS[peer](port, f"holdfast-bench/{peer}/{os.getpid()}")
+    contenders = [Contender(make()) for _ in range(8 if workload == "W3" else 1)]
     begun = time.monotonic()
     counted, end = begun + seconds * WARM_PART, begun + seconds
     threads = [threading.Thread(target=contender.work,
@@ -56,10 +70,10 @@ def run(port, workload, seconds):
 
 
 def main():
-    workload, seconds, port = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+    peer, workload, seconds, port = sys.argv[1:]
     if workload not in ("W1", "W3"):
         sys.exit(f"no workload '{workload}' here")
-    of_each, seconds = run(port, workload, seconds)
+    of_each, seconds = run(peer, int(port), workload, float(seconds))
     samples = sorted(ns for samples in of_each for ns in samples)
     counts = [len(samples) for samples in of_each]
     if not samples:

@@ -129,11 +129,12 @@ static int release_token(struct bench_seat *seat)
     return HF_OK;
 }
 
-const struct bench_side bench_side_flock = { "flock(2)", acquire_flock, release_flock, NULL };
-static const struct bench_side batch = { "flock(2)", acquire_all, release_all, NULL };
+const struct bench_side bench_side_flock = { "flock(2)", acquire_flock, release_flock, NULL, NULL };
+static const struct bench_side batch = { "flock(2)", acquire_all, release_all, NULL, NULL };
 const struct bench_side bench_side_chain = { "futex chain", acquire_chain, release_chain,
-                                             finish_chain };
-const struct bench_side bench_side_token = { "futex wake", acquire_token, release_token, NULL };
+                                             finish_chain, NULL };
+const struct bench_side bench_side_token = { "futex wake", acquire_token, release_token, NULL,
+                                             NULL };
 
 static const char chain_sentence[] =
     "a strict-FIFO chain of bare futex wakes: all are in line all the time, each asleep on\n"
@@ -163,6 +164,9 @@ static const struct bench_raw *const raws[] = {
 #ifdef BENCH_HIREDIS
     &bench_raw_redis,
     &bench_raw_redlock,
+#endif
+#ifdef BENCH_LIBZOOKEEPER
+    &bench_raw_zookeeper,
 #endif
 };
 

@@ -298,9 +298,10 @@ static double count_scripts(const char *url)
     return ask_server(url, "commandstats", fields, 2);
 }
 
-static const struct bench_side cycle = { "hiredis", acquire, release, NULL };
-static const struct bench_side batch = { "hiredis", acquire_all, release_all, NULL };
-static const struct bench_side handover = { "hiredis cycle", acquire_turn, release_turn, NULL };
+static const struct bench_side cycle = { "hiredis", acquire, release, NULL, NULL };
+static const struct bench_side batch = { "hiredis", acquire_all, release_all, NULL, NULL };
+static const struct bench_side handover = { "hiredis cycle", acquire_turn, release_turn, NULL,
+                                            NULL };
 
 #define SENTENCES(servers)                                                                         \
     {                                                                                              \
@@ -321,6 +322,7 @@ const struct bench_raw bench_raw_redis = {
     .contended = &cycle,
     .handover = &handover,
     .count_requests = count_requests,
+    .counting = 3,
     .count_scripts = count_scripts,
     .sentences = SENTENCES(""),
 };
@@ -332,6 +334,7 @@ const struct bench_raw bench_raw_redlock = {
     .contended = &cycle,
     .handover = &handover,
     .count_requests = count_requests,
+    .counting = 3,
     .count_scripts = count_scripts,
     .sentences = SENTENCES(", all servers at once"),
 };

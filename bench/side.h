@@ -20,6 +20,9 @@ struct bench_side {
     int (*acquire)(struct bench_seat *seat);
     int (*release)(struct bench_seat *seat);
     int (*finish)(struct bench_seat *seat); /* at the end of a slice; NULL: nothing to do */
+    /* NULL, or instead of these: works for a whole slice until the parent ends it, and fills the
+     * record; where that is 0 of a contender, another one did its part too. */
+    int (*run)(struct bench_seat *seat, struct bench_contender *record);
 };
 
 /* W2b: all the locks of one seat. */
@@ -56,18 +59,21 @@ extern const struct bench_side bench_side_token;
 struct bench_raw {
     const char *engine;
     const struct bench_side *cycle;            /* W1, W2, W3 */
+    const struct bench_side *together;         /* W2, if it is not `cycle`; may be NULL */
     const struct bench_side *batch;            /* W2b        */
     const struct bench_side *contended;        /* W4         */
     const struct bench_side *beside;           /* W4: printed too; may be NULL */
     const struct bench_side *handover;         /* W5         */
     const struct bench_side *idle;             /* W6         */
     double (*count_requests)(const char *url); /* at the store, ever; NULL: nobody counts */
-    double (*count_scripts)(const char *url);  /* the same, of scripts alone            */
-    const char *sentences[BENCH_WORKLOADS];    /* what raw is; NULL: none               */
+    double counting; /* requests of whoever counts, and its leaving, between its two looks */
+    double (*count_scripts)(const char *url); /* the same, of scripts alone            */
+    const char *sentences[BENCH_WORKLOADS];   /* what raw is; NULL: none               */
 };
 
 extern const struct bench_raw bench_raw_redis;
 extern const struct bench_raw bench_raw_redlock;
+extern const struct bench_raw bench_raw_zookeeper;
 
 /* NULL: this build has no raw client for that engine. */
 const struct bench_raw *bench_raw_find(const char *engine);

@@ -163,8 +163,8 @@ void hf__ask_parents(struct hf__zookeeper *conn, const struct hf__place *place)
         make_parent(conn, path, false, place);
         path[i] = '/';
     }
-    if (!conn->recipe->single)
-        make_parent(conn, path, true, place);
+    if (!conn->recipe->single) /* a Lock object of kazoo looks for it once, and then counts on it */
+        make_parent(conn, path, conn->layout != HF__LAYOUT_KAZOO, place);
 }
 
 struct hf__zasked *hf__ask_about(struct hf__zookeeper *conn, enum hf__step step,
