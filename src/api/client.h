@@ -34,7 +34,9 @@ struct hf_client {
     uint64_t keeper_until_ns; /* it sleeps at most until then */
     pthread_t keeper;
     uint32_t spin_pauses;
-    uint64_t called_ns; /* when the last caller left */
+    uint64_t called_ns;       /* when the last caller left */
+    uint64_t tended_until_ns; /* until then the keeper polls the call lane, whoever else does */
+    bool keeper_tends_calls;
     uint64_t seen_ns;   /* what the clock said last ... */
     uint64_t seen_tick; /* ... and not before this tick */
 };

@@ -118,9 +118,22 @@ void hf__loop_step(struct hf_client *client)
     step(client, HF__PACE_AT_ONCE);
 }
 
+/* Nobody waits for what was asked. Where there is one connection for all, the keeper must look
+ * after it, though callers may have been there just now. */
+static void leave_to_keeper(struct hf_client *client)
+{
+    if (!client->has_keeper || !client->core.recipe->in_session)
+        return;
+    client->tended_until_ns = client->seen_ns + QUIET_NS;
+    if (!client->keeper_tends_calls)
+        kick(client->keeper_fd);
+    client->keeper_tends_calls = true;
+}
+
 void hf__loop_step_soon(struct hf_client *client)
 {
     step(client, client->has_keeper ? HF__PACE_WITH_ANSWERS : HF__PACE_AT_ONCE);
+    leave_to_keeper(client);
 }
 
 static void sleep_on(struct hf__pollset *set)
@@ -379,6 +392,10 @@ static bool tends_calls(struct hf_client *client, struct hf__pollset *set)
 {
     if (client->core.recipe->keeper_listens)
         return true;
+    if (client->seen_ns < client->tended_until_ns) {
+        hf__pollset_until(set, client->tended_until_ns);
+        return true;
+    }
     if (client->callers > 0) {
         hf__pollset_until(set, client->seen_ns + CALLERS_NS);
         watch_session(client, set);
@@ -401,7 +418,8 @@ static void keep(struct hf_client *client)
     watch_leader(client);
     hf__pollset_init(&set);
     hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);
-    if (tends_calls(client, &set))
+    client->keeper_tends_calls = tends_calls(client, &set);
+    if (client->keeper_tends_calls)
         hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);
     hf__pollset_until(&set, hf__core_deadline(&client->core));
     hf__pollset_add(&set, client->keeper_fd, POLLIN);
