@@ -352,20 +352,18 @@ static int hear(struct hf__zookeeper *conn, struct hf__reply *out_reply)
     while (!conn->ending) {
         struct hf__jute_reader packet;
         int got = hf__jute_in_next(&conn->in, &packet, conn->base.error);
-        bool was_greeted = conn->greeted;
+        int status = got > 0 ? hf__session_hear(conn, &packet) : got;
 
-        if (got > 0)
-            got = hf__session_hear(conn, &packet) < 0 ? -1 : 1;
-        if (got < 0 && !was_greeted && conn->session.id == 0 && conn->tried > 0 &&
-            conn->stream_state == HF__STREAM_UP && !conn->introduced) {
-            conn->tried--; /* the old session has ended: the same server gives us a new one */
-            try_next(conn, HF_EUNREACHABLE);
+        if (status < 0 && conn->session_ended) {
+            conn->session_ended = false;
+            conn->tried = 0; /* now we need another one */
+            try_next(conn, status);
             continue;
         }
-        if (got < 0) {
-            hf__zookeeper_end(conn, HF_EPROTOCOL);
+        if (status < 0 && !conn->ending)
+            hf__zookeeper_end(conn, status);
+        if (conn->ending)
             return 0;
-        }
         if (hf__place_next(conn, out_reply) > 0 || hf__inquiry_next(conn, out_reply) > 0)
             return 1;
         if (got == 0 && receive(conn) == 0)

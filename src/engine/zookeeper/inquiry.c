@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "engine/zookeeper/zookeeper.h"
 
 #define ASKED_AT_ONCE 64u
@@ -84,8 +85,8 @@ int hf__inquiry_start(struct hf__zookeeper *conn, const struct hf__request *requ
     uint32_t number;
     int status;
 
-    if (listing->active || listing->has_reply)
-        return hf__error_set(conn->base.error, HF_EBUSY, "another listing is under way");
+    if (listing->active || listing->has_reply) /* one at a time; the core asks again */
+        return HF_PENDING;
     number = listing->number;
     memset(listing, 0, sizeof(*listing));
     listing->number = number + 1;
@@ -93,8 +94,9 @@ int hf__inquiry_start(struct hf__zookeeper *conn, const struct hf__request *requ
     listing->deadline_ns = request->deadline_ns;
     listing->fence = request->fence;
     listing->all = !request->glob;
-    if (request->glob)
-        memcpy(listing->glob, request->glob, strlen(request->glob) + 1);
+    if (request->glob && !hf__text_copy(listing->glob, sizeof(listing->glob), request->glob))
+        return hf__error_set(conn->base.error, HF_EINVAL, "a pattern has at most %d bytes",
+                             HF_NAME_BYTES_MAX);
     if (breaks) {
         status = hf__layout_path(conn, request->name, request->name_bytes, listing->path, &hashed);
         if (status < 0)

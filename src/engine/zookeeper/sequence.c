@@ -296,10 +296,15 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         again(conn, place);
         return;
     }
-    if (!*place->ahead.name)
+    if (!*place->ahead.name) {
         grant(conn, place);
-    else
+    } else if (place->ahead_count >= HF__LINE_MAX) {
+        hf__place_answer(conn, place, HF__REPLY_FAILED);
+        place->reply.status = hf__error_set(conn->base.error, HF_ELIMIT,
+                                            "%u wait for this lock already", HF__LINE_MAX);
+    } else {
         queue(conn, place);
+    }
     place->makes = place->confirms = false;
 }
 

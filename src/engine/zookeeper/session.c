@@ -56,6 +56,7 @@ static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *pack
     if (id == 0 || timeout_ms <= 0) {
         bool had_one = conn->session.id != 0;
 
+        conn->session_ended = had_one;
         conn->session.id = 0;
         memset(conn->session.key, 0, sizeof(conn->session.key));
         hf__place_void_all(conn);

@@ -19,6 +19,7 @@
 #define HF__PATH_BYTES        2560 /* chroot, prefix and an encoded name, or a raw one */
 #define HF__NODE_NAME_BYTES   256  /* of a child, with its number */
 #define HF__NODE_DATA_BYTES   (HF__PURPOSE_BYTES + HF__HOST_BYTES + 64)
+#define HF__LINE_MAX          65536 /* who waits for one lock */
 #define HF__SESSION_KEY_BYTES 16
 #define HF__TOKEN_TEXT_BYTES  (2 * HF__TOKEN_BYTES + 1)
 
@@ -273,7 +274,8 @@ struct hf__zookeeper {
     uint64_t connect_by_ns;
     uint64_t server_by_ns; /* until then this server must have let us in */
     bool introduced;
-    bool greeted; /* the session is confirmed on this connection */
+    bool greeted;       /* the session is confirmed on this connection */
+    bool session_ended; /* just now: the server says so */
     bool ending;
     int end_status;
     int32_t xid;
