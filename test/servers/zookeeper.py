@@ -130,7 +130,7 @@ class ZooKeeper(Server):
             if self.options["tls"] == "client":
                 options.setdefault("cert", made.client)
                 options.setdefault("cert_key", made.key("client"))
-        options.setdefault("tick", self.options.get("tick", self.TICK_MS))
+        options.setdefault("tick", f"{self.options.get('tick', self.TICK_MS)}ms")
         where = ",".join(at or [f"127.0.0.1:{self.port}"])
         query = urllib.parse.urlencode(options, quote_via=urllib.parse.quote)
         return f"{scheme}://{who}{'@' if who else ''}{where}{chroot}?{query}"

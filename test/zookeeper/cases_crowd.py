@@ -7,7 +7,7 @@ import subprocess
 import tree
 from client import Answer
 from harness import LIMIT_S, case, check, check_equal, wait_until
-from setting import LEASE_MS, line, open_for, owner_of, setting, wait_line
+from setting import LEASE_MS, line, open_for, owner_of, path_of, setting, wait_line
 
 MANY = 500
 LONG_MS = 60000
@@ -48,25 +48,40 @@ def crowd(here, count, **options):
         made.process.wait()
 
 
+class Line:
+    """Who stands in it, and who watches whom."""
+
+    def __init__(self, here, count):
+        self.here, self.look = here, here.look()
+        self.children = wait_line(self.look, count)
+        self.owners = [owner_of(self.look, child) for child in self.children]
+
+    def check_woken(self, number, act):
+        """Of the others, only the one behind is told that this one goes."""
+        own, watches = self.owners[number], tree.watches(self.here.store)
+        watchers = watches.get(path_of("n", self.children[number]), set())
+        check_equal(watchers - {own}, {self.owners[number + 1]}, f"who watches number {number}")
+        check_equal(watches.get(path_of("n"), set()), set(), "who watches the whole line")
+        before = self.here.proxy.stat()["events"]
+        act(number)
+        # Who holds watches its own node, and hears of its end, if it is still there.
+        most = 1 + (own in tree.connections(self.here.store))
+        wait_until(lambda: self.here.proxy.stat()["events"] > before, "the one behind is told")
+        told = self.here.proxy.stat()["events"] - before
+        check(told <= most, f"{told} events when number {number} goes, not {most}")
+
+
 @case
 def of_five_hundred_who_wait_one_is_woken(world):
     with setting(world, 0, through=True) as (here,), crowd(here, MANY) as many:
-        look = here.look()
-        children = wait_line(look, MANY)
-        events = here.proxy.stat()["events"]
-        for number in range(1, 21):
-            check_equal(many.ask("next"), str(number), "who is next")
-            check_equal(here.proxy.stat()["events"] - events, number, "events")
-        events = here.proxy.stat()["events"]
+        members = Line(here, MANY)
+        for number in range(20):
+            members.check_woken(number, lambda at: check_equal(many.ask("next"), str(at + 1), "next"))
         for number in (250, 300, 350):  # leave from the middle
-            check_equal(many.ask(f"close {number}"), "closed", "the answer")
-        wait_line(look, MANY - 20 - 3)
-        wait_until(lambda: here.proxy.stat()["events"] - events >= 3, "the ones behind are told")
-        check_equal(here.proxy.stat()["events"] - events, 3, "events")
-        for number in (400, 450):  # dies in the middle
-            tree.expire(here.store, owner_of(look, children[number]))
-            wait_until(lambda: here.proxy.stat()["events"] - events >= 4 + (number > 400), "told")
-        check_equal(here.proxy.stat()["events"] - events, 5, "events")
+            members.check_woken(number, lambda at: many.ask(f"close {at}"))
+        for number in (400, 450):  # die in the middle
+            members.check_woken(
+                number, lambda at: tree.expire(here.store, members.owners[at]))
         check_equal(many.ask("next"), "21", "who is next")
 
 

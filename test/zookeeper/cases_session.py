@@ -4,7 +4,7 @@ import os
 import signal
 
 import tree
-from client import Answer
+from client import Answer, check_run
 from harness import case, check, check_equal, wait_until
 from setting import (LEASE_MS, RECIPES, check_empty, line, now_ns, open_for, owner_of, path_of,
                      setting, three, wait_line)
@@ -24,6 +24,14 @@ def a_session_is_as_long_as_the_lease_if_the_server_agrees(world):
             check(remaining_ms <= wanted_ms - min(500, wanted_ms // 2),
                   f"{remaining_ms} ms are left, though a tick of {wanted_ms} ms is given away")
             client.release()
+
+
+@case
+def a_command_runs_though_sessions_are_shorter_than_its_lease(world):
+    with setting(world, 0, sessions=(1000, 4000)) as (here,):
+        for recipe in RECIPES:
+            check_run(world, 0, [], here.url(recipe=recipe), name=recipe,
+                      command=("sleep", "6"))
 
 
 @case
