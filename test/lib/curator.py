@@ -11,8 +11,8 @@ NO_TRACES = "-XX:-UsePerfData"  # nothing in the directory for temporary files
 
 def build(source, directory):
     """Compiles the program into this folder."""
-    done = subprocess.run(["javac", f"-J{NO_TRACES}", "-d", directory, "-cp", JARS, source], capture_output=True,
-                          text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(["javac", f"-J{NO_TRACES}", "-d", directory, "-cp", JARS, source],
+                          capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac {source}: {done.stderr}")
 
