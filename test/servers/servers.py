@@ -105,7 +105,7 @@ class Server:
     name = ""  # what the tests call this kind
     engine = ""  # which engine it is for
     speech = ""  # what a proxy before it has to understand
-    lease_ms = 2000  # a short one that it can keep
+    lease_ms = 4000  # a short one that outlasts what two busy CPUs may be away
     user = "nobody"  # whom it runs as, when we are root
 
     def command(self):

@@ -34,7 +34,7 @@ class ZooKeeper(Server):
     clear text: there the tests look into it."""
 
     name = engine = speech = "zookeeper"
-    lease_ms = 3000  # of which a tick is given away
+    lease_ms = 4500  # of which a tick is given away
     TICK_MS = 500
     STALL_MS = 200
     ADMIN = ("super", "of-the-tests")
