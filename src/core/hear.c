@@ -399,7 +399,10 @@ void hf__hear_leaver(struct hf__turn *turn, int status)
 
 static void leave_done(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
-    hf__hear_leaver(turn, reply->released || turn->left_unanswered ? HF_OK : HF_ELOST);
+    /* What an unanswered release left may also have gone for another reason, if there was one. */
+    bool left = reply->released || (turn->left_unanswered && !reply->cause);
+
+    hf__hear_leaver(turn, left ? HF_OK : HF_ELOST);
     if (turn->ballot.stragglers == 0 || now_ns >= turn->stored_until_ns) {
         hf__turn_free(turn);
         return;

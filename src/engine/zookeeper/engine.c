@@ -52,7 +52,7 @@ static void forget_connection(struct hf__zookeeper *conn)
     conn->greeted = false;
     conn->may_read = false;
     conn->reads_left = READS_MAX;
-    conn->ping_ns = 0;
+    conn->ping_ns = conn->lived_ns = 0;
     HF__LIST_FOR(node, &conn->asked)
     {
         hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));
@@ -188,8 +188,7 @@ static void renew(struct hf__zookeeper *conn, struct hf__place *place)
         hf__place_answer(conn, place, HF__REPLY_GONE);
         return;
     }
-    place->sent = true;
-    hf__list_append(&conn->renewals, &place->renewal);
+    hf__place_renew(conn, place);
 }
 
 static void begin(struct hf__zookeeper *conn, struct hf__place *place)

@@ -70,7 +70,9 @@ int hf__layout_path(struct hf__zookeeper *conn, const char *name, size_t name_by
         memcpy(out_path + bytes, encoded, encoded_bytes + 1);
         return HF_OK;
     }
-    if ((bytes == 0 || out_path[bytes - 1] != '/') && name[0] != '/')
+    if (bytes > 0 && name[0] == '/')
+        bytes--;
+    else if (bytes == 0 && name[0] != '/')
         out_path[bytes++] = '/';
     memcpy(out_path + bytes, name, name_bytes);
     bytes += name_bytes;

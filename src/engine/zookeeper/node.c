@@ -245,8 +245,8 @@ const struct hf__zookeeper_recipe hf__zookeeper_node = {
                   "says better) before the session does. Use `sequence`.",
         .schema = "",
         .pattern = HF__PATTERN_LEASE,
-        .promises = HF_PROMISE_FENCE | HF_PROMISE_WAKEUP | HF_PROMISE_DURABLE |
-                    HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,
+        .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER |
+                    HF_PROMISE_CRASH,
         .is_legacy = true,
         .hands_on = true,
         .leases = true,

@@ -14,6 +14,7 @@
 #include "engine/zookeeper/zookeeper.h"
 
 #define BUCKETS_FIRST 256
+#define FRESH         12 /* such a part of the lease is not worth another ping */
 
 /* --- the table --- */
 
@@ -250,6 +251,7 @@ void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, 
     if (place->ticket.kind == HF__REQUEST_RELEASE) {
         hf__place_answer(conn, place, HF__REPLY_GONE);
         place->reply.released = was_there;
+        place->reply.cause = place->was_voided ? "expired" : NULL;
     }
 }
 
@@ -326,6 +328,27 @@ int hf__place_next(struct hf__zookeeper *conn, struct hf__reply *out_reply)
     return 0;
 }
 
+static void answer_alive(struct hf__zookeeper *conn, struct hf__place *place, uint64_t sent_ns)
+{
+    if (place->ticket.sent_ns > sent_ns)
+        place->ticket.sent_ns = sent_ns;
+    hf__place_answer(conn, place,
+                     place->state == HF__PLACE_HELD     ? HF__REPLY_GRANTED
+                     : place->state == HF__PLACE_QUEUED ? HF__REPLY_QUEUED
+                                                        : HF__REPLY_GONE);
+}
+
+void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    uint64_t fresh_ns = hf__place_lease_ns(conn, place) / FRESH;
+
+    place->sent = true;
+    if (conn->lived_ns > 0 && conn->now_ns < conn->lived_ns + fresh_ns)
+        answer_alive(conn, place, conn->lived_ns);
+    else
+        hf__list_append(&conn->renewals, &place->renewal);
+}
+
 /* A ping answers also for whoever asked after it was sent: from then on it is valid. */
 void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
 {
@@ -333,12 +356,7 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
     {
         struct hf__place *place = HF__LIST_ENTRY(node, struct hf__place, renewal);
 
-        if (place->ticket.sent_ns > sent_ns)
-            place->ticket.sent_ns = sent_ns;
-        hf__place_answer(conn, place,
-                         place->state == HF__PLACE_HELD     ? HF__REPLY_GRANTED
-                         : place->state == HF__PLACE_QUEUED ? HF__REPLY_QUEUED
-                                                            : HF__REPLY_GONE);
+        answer_alive(conn, place, sent_ns);
     }
 }
 
@@ -414,6 +432,7 @@ void hf__place_void_all(struct hf__zookeeper *conn)
             place->state = HF__PLACE_OUTSIDE;
         place->has_node = false;
         place->maybe_made = false;
+        place->was_voided = true;
         place->watches_ahead = place->watches_own = place->watches_children = false;
         place->evict_at_ns = HF__NEVER;
     }

@@ -68,6 +68,11 @@ static void look(struct hf__zookeeper *conn, struct hf__place *place)
     list(conn, place, false);
     place->open++;
     hf__ask_check(conn, place, path);
+    if (place->czxid > 0)
+        return;
+    place->open++;
+    hf__ask_about(conn, HF__STEP_SELF, place, HF__OPCODE_EXISTS, path);
+    hf__ask_watch(conn, false);
 }
 
 static void search(struct hf__zookeeper *conn, struct hf__place *place)
@@ -110,7 +115,7 @@ static void inspect(struct hf__zookeeper *conn, struct hf__place *place)
         return;
     }
     if (place->state == HF__PLACE_QUEUED && place->watches_ahead) {
-        hf__list_append(&conn->renewals, &place->renewal);
+        hf__place_renew(conn, place);
         return;
     }
     place->tries = 0;
@@ -153,6 +158,7 @@ static void adopt(struct hf__zookeeper *conn, struct hf__place *place,
     if (lower)
         place->node = *child;
     place->has_node = true;
+    place->czxid = 0; /* it is asked for with the next look */
 }
 
 static void read_line(struct hf__zookeeper *conn, struct hf__place *place,
@@ -354,6 +360,18 @@ static void hear_ahead(struct hf__zookeeper *conn, struct hf__place *place, int3
     place->has_holder = bearer.is_known;
 }
 
+static void hear_self(struct hf__zookeeper *conn, struct hf__place *place,
+                      struct hf__jute_reader *answer)
+{
+    struct hf__jute_stat stat;
+
+    hf__jute_get_stat(answer, &stat);
+    if (stat.ephemeral_owner == conn->session.id && stat.czxid > 0)
+        place->czxid = stat.czxid;
+    else if (!place->error)
+        place->error = HF__ZERROR_NO_NODE;
+}
+
 static void hear_full_name(struct hf__place *place, int32_t error, struct hf__jute_reader *answer)
 {
     struct hf__jute_text name = hf__jute_get_text(answer);
@@ -396,6 +414,8 @@ static void hear_course(struct hf__zookeeper *conn, const struct hf__zasked *ask
 
     if (error == HF__ZERROR_OK && asked->step == HF__STEP_CHILDREN)
         read_line(conn, place, answer);
+    if (error == HF__ZERROR_OK && asked->step == HF__STEP_SELF)
+        hear_self(conn, place, answer);
     if (asked->step == HF__STEP_AHEAD)
         hear_ahead(conn, place, error, answer);
     if (asked->step == HF__STEP_HOLDER)

@@ -161,6 +161,7 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
     case HF__STEP_FULL_NAME:
     case HF__STEP_CREATE:
     case HF__STEP_CHILDREN:
+    case HF__STEP_SELF:
     case HF__STEP_CHECK:
     case HF__STEP_AHEAD:
     case HF__STEP_HOLDER:
@@ -195,8 +196,9 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     if (xid == HF__XID_AUTH)
         return error == HF__ZERROR_OK ? HF_OK : hf__ask_status(conn, error);
     if (xid == HF__XID_PING) {
-        hf__place_renewed(conn, conn->ping_ns);
+        conn->lived_ns = conn->ping_ns;
         conn->ping_ns = 0;
+        hf__place_renewed(conn, conn->lived_ns);
         return HF_OK;
     }
     if (xid == HF__XID_EVENT) {

@@ -76,6 +76,8 @@ static int read_root(struct hf__zookeeper *conn, const struct hf__url *url)
         return hf__error_set(conn->base.error, HF_EURL, "'%s' is no path: it has an empty part",
                              conn->root);
     conn->root_bytes = (size_t)written;
+    if (written > 0 && conn->root[written - 1] != '/')
+        memcpy(conn->root + conn->root_bytes++, "/", 2);
     return HF_OK;
 }
 
@@ -92,6 +94,9 @@ static int read_secret(struct hf__zookeeper *conn, const struct hf__url *url)
                                  "a password without a user: zookeeper://user@host");
         return HF_OK;
     }
+    if (file && *url->password)
+        return hf__error_set(conn->base.error, HF_EURL,
+                             "a password and password_file: which one is it?");
     if (file)
         status = hf__secret_read(file, password, sizeof(password) - 1, conn->base.error);
     else

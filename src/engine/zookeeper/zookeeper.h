@@ -103,6 +103,7 @@ enum hf__step {
     HF__STEP_FULL_NAME, /* of a lock whose node has only a hash of it */
     HF__STEP_CREATE,
     HF__STEP_CHILDREN,
+    HF__STEP_SELF,   /* of a node that was found again: its number */
     HF__STEP_CHECK,  /* through the leader: the own node is there, and the session lives */
     HF__STEP_AHEAD,  /* the one whose end we wait for; with a watch */
     HF__STEP_HOLDER, /* who holds it: for a text */
@@ -159,6 +160,7 @@ struct hf__place {
     bool maybe_made; /* a create was sent, and its answer never came */
     bool is_creating;
     bool was_broken;
+    bool was_voided; /* the session ended */
     bool is_doubted; /* a node that is not told from another's: it may be another's by now */
     struct hf__child node;
     int64_t czxid;
@@ -281,6 +283,7 @@ struct hf__zookeeper {
     int32_t xid;
     uint64_t heard_ns; /* when anything last came */
     uint64_t asked_ns; /* when anything was last written down */
+    uint64_t lived_ns; /* when the last ping that was answered was written; 0: none on this one */
     uint64_t ping_ns;  /* when the ping that is under way was written; 0: none is */
     struct hf__session session;
     uint64_t first_deadline_ns; /* no place has an earlier one */
@@ -392,6 +395,9 @@ void hf__place_expire(struct hf__zookeeper *conn);
 void hf__place_end_all(struct hf__zookeeper *conn);  /* the connection ends */
 void hf__place_void_all(struct hf__zookeeper *conn); /* the session has ended */
 void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns);
+/* That the session lives is all that it asks: it is answered with the next ping, or at once if one
+ * was answered a moment ago. */
+void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place);
 /* The node goes; the answer to a RELEASE follows when it is gone. */
 void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
