@@ -151,6 +151,17 @@ static int settle(struct waiting *waiting, int status)
     return status;
 }
 
+/* A store may lease for less than was asked (a session of ZooKeeper): then the grace must be shorter
+ * too, or the command would be ended as soon as it began. */
+static void shorten_grace(struct run *run, int64_t remaining_ms)
+{
+    if (run->options.max_hold_ms > 0 || run->options.grace_ms <= remaining_ms / 2)
+        return;
+    run->options.grace_ms = remaining_ms / 3;
+    say_now("the store leases '%s' for %lld ms at a time: the grace is %lld ms", run->options.name,
+            (long long)remaining_ms, (long long)run->options.grace_ms);
+}
+
 /* The exit status of a lock that was not acquired, after telling why. */
 static int explain(struct run *run, int status)
 {
@@ -186,6 +197,7 @@ bool run_wait(struct run *run, int *out_exit_status)
 
     run->status.fence = hf_grant_fence(run->grant);
     detail.remaining_ms = hf_grant_remaining_ms(run->grant);
+    shorten_grace(run, detail.remaining_ms);
     detail.waited_ms = (int64_t)((clock_now_ns() - waiting.since_ns) / NS_PER_MS);
     status_tell(&run->status, "acquired", detail);
     if (run->options.common.verbose)

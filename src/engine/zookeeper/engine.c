@@ -293,7 +293,8 @@ static void try_next(struct hf__zookeeper *conn, int status)
         hf__zookeeper_end(conn, status);
 }
 
-static void connect(struct hf__zookeeper *conn)
+/* false: with the next server, which may be there at once. */
+static bool go_on_connecting(struct hf__zookeeper *conn)
 {
     enum hf__stream_state before = conn->stream_state;
 
@@ -301,17 +302,25 @@ static void connect(struct hf__zookeeper *conn)
         conn->stream_state = hf__stream_advance(conn->stream, conn->now_ns);
     if (conn->stream_state == HF__STREAM_DOWN) {
         try_next(conn, hf__stream_error(conn->stream, conn->base.error));
-        return;
+        return false;
     }
     if (conn->stream_state == HF__STREAM_UP && before != HF__STREAM_UP) {
         conn->heard_ns = conn->now_ns;
         conn->may_read = true;
         hf__ask_connect(conn);
     }
-    if (!conn->greeted && conn->now_ns >= conn->server_by_ns)
-        try_next(conn,
-                 hf__error_set(conn->base.error, HF_EUNREACHABLE,
-                               "%s: it gave us no session in time", hf__stream_peer(conn->stream)));
+    if (conn->greeted || conn->now_ns < conn->server_by_ns)
+        return true;
+    try_next(conn,
+             hf__error_set(conn->base.error, HF_EUNREACHABLE, "%s: it gave us no session in time",
+                           hf__stream_peer(conn->stream)));
+    return false;
+}
+
+static void connect(struct hf__zookeeper *conn)
+{
+    while (!conn->ending && !go_on_connecting(conn))
+        continue;
 }
 
 /* 1: something came. */
@@ -357,6 +366,7 @@ static int hear(struct hf__zookeeper *conn, struct hf__reply *out_reply)
             conn->session_ended = false;
             conn->tried = 0; /* now we need another one */
             try_next(conn, status);
+            connect(conn);
             continue;
         }
         if (status < 0 && !conn->ending)
