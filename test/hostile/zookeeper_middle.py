@@ -18,7 +18,7 @@ STEPS = {  # by opcode; `data` and `children` are told apart by their paths
     1: "parent", 19: "parent", 2: "delete", 4: "data", 5: "set", 8: "children", 9: "sync",
     11: "ping", 14: "check", 15: "create", 18: "unwatch", 100: "auth", 101: "watches",
     -11: "close"}
-CONFIG, ROOT = b"/zookeeper/config", b"/holdfast"
+CONFIG = b"/zookeeper/config"
 
 
 def text(data):
@@ -91,7 +91,7 @@ class Link(middle.Link):
             path = rest[4:4 + struct.unpack(">i", rest[:4])[0]]
         if path == CONFIG:
             step = "config"
-        elif step == "children" and path == ROOT:
+        elif step == "children" and path.count(b"/") == 1:
             step = "root"
         elif step == "data" and rest[-1]:
             step = "ahead"  # or the own node: with a watch
