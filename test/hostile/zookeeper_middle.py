@@ -15,7 +15,7 @@ import middle
 
 XID_EVENT, XID_PING = -1, -2
 STEPS = {  # by opcode; `data` and `children` are told apart by their paths
-    1: "parent", 19: "parent", 2: "delete", 4: "data", 5: "set", 8: "children", 9: "sync",
+    1: "parent", 19: "parent", 2: "delete", 3: "exists", 4: "data", 5: "set", 8: "children", 9: "sync",
     11: "ping", 14: "check", 15: "create", 18: "unwatch", 100: "auth", 101: "watches",
     -11: "close"}
 CONFIG = b"/zookeeper/config"
@@ -86,8 +86,8 @@ class Link(middle.Link):
 
     @staticmethod
     def step_of(opcode, rest):
-        step, path = STEPS[opcode], b""
-        if opcode in (1, 2, 4, 5, 8, 9, 15, 18, 19):
+        step, path = STEPS.get(opcode, "other"), b""
+        if opcode in (1, 2, 3, 4, 5, 8, 9, 15, 18, 19):
             path = rest[4:4 + struct.unpack(">i", rest[:4])[0]]
         if path == CONFIG:
             step = "config"
