@@ -15,8 +15,8 @@ import middle
 
 XID_EVENT, XID_PING = -1, -2
 STEPS = {  # by opcode; `data` and `children` are told apart by their paths
-    1: "parent", 19: "parent", 2: "delete", 3: "exists", 4: "data", 5: "set", 8: "children", 9: "sync",
-    11: "ping", 14: "check", 15: "create", 18: "unwatch", 100: "auth", 101: "watches",
+    1: "parent", 19: "parent", 2: "delete", 3: "exists", 4: "data", 5: "set", 8: "children",
+    9: "sync", 11: "ping", 14: "check", 15: "create", 18: "unwatch", 100: "auth", 101: "watches",
     -11: "close"}
 CONFIG = b"/zookeeper/config"
 

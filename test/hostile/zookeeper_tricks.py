@@ -1,4 +1,4 @@
-"""What a hostile ZooKeeper may send instead of an answer. A trick gets the link and the good answer.
+"""What a hostile ZooKeeper may send for an answer. A trick gets the link and the good answer.
 
 FRAMES attack the reader of packets, HEADS are whole packets with something wrong in their head,
 ERRORS say what makes no sense, EVENTS come before the good answer; the others are answers to one
@@ -188,7 +188,8 @@ WELCOMES = {
     "no time": welcome(0), "time -1": welcome(-1), "least time": welcome(INT_MIN),
     "key of 0 bytes": welcome(key=i32(0)), "no key": welcome(key=i32(-1)),
     "key of -2 bytes": welcome(key=i32(-2)),
-    "key of 15 bytes": welcome(key=text(b"k" * 15)), "key of 17 bytes": welcome(key=text(b"k" * 17)),
+    "key of 15 bytes": welcome(key=text(b"k" * 15)),
+    "key of 17 bytes": welcome(key=text(b"k" * 17)),
     "key of 100000 bytes": welcome(key=text(b"k" * 100000)),
     "key of 2 GiB": welcome(key=i32(INT_MAX)),
 }
@@ -291,7 +292,8 @@ LINES = {
         STEM + b"-%010d" % (number + 1) for number in range(20000)]),
     "as many ahead as there may be": changed(body=names(
         *[b"%010d" % number for number in range(PACKET_MAX // 14 - 10)])),
-    "numbers that go round": line(lambda good: good + [STEM + b"-2147483648", STEM + b"2147483647"]),
+    "numbers that go round": line(
+        lambda good: good + [STEM + b"-2147483648", STEM + b"2147483647"]),
     "names with zero bytes": line(lambda good: good + [b"w\0-" + b"0000000000", b"\0" * 30]),
     "all twice": line(lambda good: good * 2),
     "one that is not there": line(lambda good: good + [STEM + b"-0000000009"]),
