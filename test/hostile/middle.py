@@ -157,11 +157,14 @@ class Middle:
     def hit(self):
         self.hits += 1
 
+    def make_link(self, client):
+        return Link(self, client)
+
     def listen(self):
         while True:
             try:
                 client, _ = self.listener.accept()
-                link = Link(self, client)
+                link = self.make_link(client)
             except OSError:
                 return
             self.links.append(link)

@@ -15,13 +15,16 @@
 #include "engine/zookeeper/zookeeper.h"
 
 #define ASKED_AT_ONCE 64u
+#define LINE_MAX      65537u /* who holds, and as many as may wait */
 
 /* --- beginning and ending --- */
 
 static void drop_line(struct hf__zookeeper *conn)
 {
     hf__env_free(conn->base.env, conn->listing.children);
+    hf__env_free(conn->base.env, conn->listing.line);
     conn->listing.children = NULL;
+    conn->listing.line = NULL;
     conn->listing.child_count = conn->listing.child_asked = 0;
 }
 
@@ -186,9 +189,9 @@ static void go_on(struct hf__zookeeper *conn)
     path[bytes++] = '/';
     for (uint32_t i = 0; i < ASKED_AT_ONCE && listing->child_asked < listing->child_count; i++) {
         size_t index = listing->child_asked++;
+        const char *name = listing->line + listing->children[index].name_at;
 
-        memcpy(path + bytes, listing->children[index].name,
-               strlen(listing->children[index].name) + 1);
+        memcpy(path + bytes, name, strlen(name) + 1);
         listing->open++;
         ask(conn, HF__STEP_LIST_CHILD, HF__OPCODE_GET_DATA, path, (uint32_t)index);
     }
@@ -216,7 +219,8 @@ static void hear_root(struct hf__zookeeper *conn, struct hf__jute_reader *reader
         listing->names_bytes += name.count;
         listing->names[listing->names_bytes++] = '\0';
     }
-    next_name(conn);
+    if (!reader->broken) /* or the connection ends */
+        next_name(conn);
 }
 
 static void hear_name(struct hf__zookeeper *conn, int32_t error, struct hf__jute_reader *reader)
@@ -243,12 +247,31 @@ static void hear_name(struct hf__zookeeper *conn, int32_t error, struct hf__jute
 
 static int compare(const void *a, const void *b)
 {
-    const struct hf__child *one = a;
-    const struct hf__child *other = b;
+    const struct hf__listed *one = a;
+    const struct hf__listed *other = b;
 
     if (one->sequence == other->sequence)
-        return strcmp(one->name, other->name);
+        return one->name_at < other->name_at ? -1 : 1;
     return hf__layout_is_before(one->sequence, other->sequence) ? -1 : 1;
+}
+
+static void read_line(struct hf__zookeeper *conn, size_t count, struct hf__jute_reader *reader)
+{
+    struct hf__listing *listing = &conn->listing;
+    struct hf__child child;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count && !reader->broken; i++) {
+        struct hf__jute_text name = hf__jute_get_text(reader);
+
+        if (memchr(name.bytes, '\0', name.count) ||
+            !hf__layout_child(conn, name.bytes, name.count, &child))
+            continue;
+        listing->children[listing->child_count++] =
+            (struct hf__listed){ .name_at = (uint32_t)bytes, .sequence = child.sequence };
+        memcpy(listing->line + bytes, child.name, name.count + 1);
+        bytes += name.count + 1;
+    }
 }
 
 static void hear_line(struct hf__zookeeper *conn, struct hf__jute_reader *reader)
@@ -256,22 +279,26 @@ static void hear_line(struct hf__zookeeper *conn, struct hf__jute_reader *reader
     struct hf__listing *listing = &conn->listing;
     size_t count = hf__jute_get_count(reader, 4);
 
+    if (reader->broken)
+        return; /* the connection ends */
     if (count == 0) {
         next_line(conn);
         return;
     }
+    if (count > LINE_MAX) {
+        answer(conn, HF__REPLY_FAILED,
+               hf__error_set(conn->base.error, HF_ELIMIT, "%zu stand in one line", count));
+        return;
+    }
     listing->children = hf__env_new(conn->base.env, count * sizeof(*listing->children));
-    if (!listing->children) {
+    listing->line = hf__env_new(conn->base.env, reader->left); /* four bytes before each are more */
+    if (!listing->children || !listing->line) {
         answer(conn, HF__REPLY_FAILED, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
         return;
     }
-    for (size_t i = 0; i < count && !reader->broken; i++) {
-        struct hf__jute_text name = hf__jute_get_text(reader);
-
-        if (hf__layout_child(conn, name.bytes, name.count,
-                             &listing->children[listing->child_count]))
-            listing->child_count++;
-    }
+    read_line(conn, count, reader);
+    if (reader->broken)
+        return;
     qsort(listing->children, listing->child_count, sizeof(*listing->children), compare);
     go_on(conn);
 }
@@ -313,7 +340,7 @@ static void break_it(struct hf__zookeeper *conn, const char *path, const struct 
     char marked[HF__TOKEN_TEXT_BYTES + HF__NODE_DATA_BYTES + 2 + HF_NAME_BYTES_MAX];
 
     conn->listing.breaks = true;
-    if (bearer->grace_ms == 0 || data->count + 2 > sizeof(marked)) {
+    if (bearer->grace_ms == 0 || data->count < token_bytes || data->count + 2 > sizeof(marked)) {
         hf__ask_delete(conn, HF__STEP_BREAK, NULL, path);
     } else {
         memcpy(marked, data->bytes, token_bytes);
@@ -361,12 +388,14 @@ static void hear_indexed(struct hf__zookeeper *conn, const struct hf__zasked *as
                          struct hf__jute_reader *reader)
 {
     struct hf__listing *listing = &conn->listing;
-    const struct hf__child *child = &listing->children[asked->index];
+    const char *name = listing->line + listing->children[asked->index].name_at;
     char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES + 1];
+    struct hf__child child;
 
-    (void)snprintf(path, sizeof(path), "%s/%s", listing->path, child->name);
+    (void)hf__layout_child(conn, name, strlen(name), &child); /* it was one when it was listed */
+    (void)snprintf(path, sizeof(path), "%s/%s", listing->path, name);
     listing->goes_on = --listing->open == 0;
-    hear_child(conn, path, child->mode, error, reader);
+    hear_child(conn, path, child.mode, error, reader);
 }
 
 static void hear_break(struct hf__zookeeper *conn, int32_t error)

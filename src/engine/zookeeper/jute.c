@@ -159,6 +159,19 @@ static uint32_t load_u32(const uint8_t *from)
     return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
 
+/* The rest of a packet goes behind what is here of it, in the memory that there is: what lies before
+ * it is done with. Its bytes are moved once, and the buffer never grows beyond one packet. */
+static void make_room(struct hf__buffer *buffer, size_t packet_bytes)
+{
+    size_t waiting = hf__buffer_count(buffer);
+
+    if (buffer->front == 0 || buffer->front + packet_bytes + READ_BYTES <= buffer->memory_bytes)
+        return;
+    memmove(buffer->memory, buffer->memory + buffer->front, waiting);
+    buffer->front = 0;
+    buffer->back = waiting;
+}
+
 int hf__jute_in_next(struct hf__jute_in *in, struct hf__jute_reader *out_packet,
                      char error[HF__ERROR_BYTES])
 {
@@ -176,8 +189,10 @@ int hf__jute_in_next(struct hf__jute_in *in, struct hf__jute_reader *out_packet,
     if (length > HF__JUTE_BYTES_MAX)
         return hf__error_set(error, HF_EPROTOCOL, "the server announced a packet of %ld bytes",
                              (long)(int32_t)length);
-    if (waiting - LENGTH_BYTES < length)
+    if (waiting - LENGTH_BYTES < length) {
+        make_room(&in->buffer, LENGTH_BYTES + length);
         return 0;
+    }
     in->taken = LENGTH_BYTES + length;
     hf__jute_read(out_packet, front + LENGTH_BYTES, length);
     return 1;

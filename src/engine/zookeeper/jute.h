@@ -21,9 +21,11 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* Of one packet from a server. Its own limit is 1 MiB for what we send, and more for lists of
- * children, which 65 536 waiters with long names fill to 6 MiB. */
-#define HF__JUTE_BYTES_MAX (7u << 20)
+/* Of one packet from a server: the names of 29 000 who stand in one line. ZooKeeper's own clients
+ * take half of it (jute.maxbuffer). It is what fits, with a read behind it, into a buffer of 2 MiB:
+ * with the next size, what a server can have us keep is beyond 8 MiB, of which much is memory that
+ * was given back, and that the C library holds on to. */
+#define HF__JUTE_BYTES_MAX (30u << 16)
 #define HF__JUTE_OUT_MAX   (64u << 20)
 
 /* --- out --- */

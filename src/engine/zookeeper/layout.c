@@ -242,26 +242,32 @@ void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_t
     struct hf__jute_text rest = *data;
     char word[32];
     const char *line;
+    bool broken;
+    uint64_t grace_ms;
     uint64_t pid;
     size_t bytes;
 
     *out_bearer = (struct hf__bearer){ .mode = HF_EXCLUSIVE };
     if (conn->layout != HF__LAYOUT_OWN)
         return;
-    if (rest.count > 0 && *rest.bytes == '!') {
-        out_bearer->is_broken = true;
-        rest.bytes++;
-        rest.count--;
-    }
+    broken = rest.count > 0 && *rest.bytes == '!';
+    rest.bytes += broken;
+    rest.count -= broken;
     if (!take_word(&rest, word, sizeof(word)) || word[1] || (word[0] != 'r' && word[0] != 'w'))
         return;
     out_bearer->mode = word[0] == 'r' ? HF_SHARED : HF_EXCLUSIVE;
-    if (!take_word(&rest, word, sizeof(word)) ||
-        !hf__text_to_u64(word, strlen(word), &out_bearer->grace_ms) ||
-        out_bearer->grace_ms > HF_LEASE_MS_MAX || !take_word(&rest, word, sizeof(word)) ||
-        !hf__text_to_u64(word, strlen(word), &pid) || pid > INT32_MAX ||
+    if (!take_word(&rest, word, sizeof(word)) || !hf__text_to_u64(word, strlen(word), &grace_ms) ||
+        grace_ms > HF_LEASE_MS_MAX)
+        return;
+    out_bearer->grace_ms = grace_ms;
+    if (!take_word(&rest, word, sizeof(word)) || !hf__text_to_u64(word, strlen(word), &pid) ||
+        pid > INT32_MAX ||
         !take_word(&rest, out_bearer->holder.host, sizeof(out_bearer->holder.host)))
         return;
+    for (char *at = out_bearer->holder.host; *at; at++) {
+        if (*at <= ' ' || *at > '~')
+            *at = '_'; /* as we write it ourselves: it is shown to people */
+    }
     out_bearer->holder.pid = (int64_t)pid;
     line = memchr(rest.bytes, '\n', rest.count);
     bytes = line ? (size_t)(line - rest.bytes) : rest.count;
@@ -269,4 +275,5 @@ void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_t
         bytes = HF__PURPOSE_BYTES - 1;
     memcpy(out_bearer->holder.purpose, rest.bytes, bytes);
     out_bearer->is_known = true;
+    out_bearer->is_broken = broken;
 }

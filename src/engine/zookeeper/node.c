@@ -54,7 +54,8 @@ static void inspect(struct hf__zookeeper *conn, struct hf__place *place)
     hf__place_answer(conn, place, HF__REPLY_GONE); /* nobody stands in line here */
 }
 
-static void hear_create(struct hf__place *place, int32_t error, struct hf__jute_reader *answer)
+static void hear_create(const struct hf__zookeeper *conn, struct hf__place *place, int32_t error,
+                        struct hf__jute_reader *answer)
 {
     struct hf__jute_stat stat;
 
@@ -63,8 +64,9 @@ static void hear_create(struct hf__place *place, int32_t error, struct hf__jute_
         return;
     (void)hf__jute_get_text(answer);
     hf__jute_get_stat(answer, &stat);
-    if (answer->broken || stat.czxid <= 0) {
+    if (answer->broken || !hf__session_is_new(conn, stat.czxid)) {
         answer->broken = true;
+        place->maybe_made = true;
         return;
     }
     place->has_node = true;
@@ -196,7 +198,7 @@ static void hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int
     struct hf__place *place = asked->owner;
 
     if (asked->step == HF__STEP_CREATE)
-        hear_create(place, error, answer);
+        hear_create(conn, place, error, answer);
     if (asked->step == HF__STEP_OWN) {
         hear_own(conn, place, error, answer);
         return;
@@ -209,6 +211,8 @@ static void hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int
         return;
     if (asked->step == HF__STEP_HOLDER && error == HF__ZERROR_OK)
         hear_holder(conn, place, answer);
+    if (error == HF__ZERROR_OK && answer->broken)
+        return; /* half an answer decides nothing: the connection ends */
     if (error != HF__ZERROR_OK && !place->error)
         place->error = error;
     if (--place->open == 0)

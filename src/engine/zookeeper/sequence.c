@@ -42,6 +42,7 @@ static void make(struct hf__zookeeper *conn, struct hf__place *place)
     place->tries = tries;
     place->makes = true;
     place->is_creating = true;
+    place->czxid = 0;
     place->skips = false;
     place->open++;
     if (tries > 0)
@@ -196,9 +197,11 @@ static void hear_create(struct hf__zookeeper *conn, struct hf__place *place, int
         return;
     path = hf__jute_get_text(answer);
     hf__jute_get_stat(answer, &stat);
-    if (answer->broken || path.count <= stem || stat.czxid <= 0 ||
-        !hf__layout_child(conn, path.bytes + stem, path.count - stem, &place->node)) {
+    if (answer->broken || path.count <= stem || !hf__session_is_new(conn, stat.czxid) ||
+        !hf__layout_child(conn, path.bytes + stem, path.count - stem, &place->node) ||
+        !hf__layout_is_of(conn, &place->node, place)) {
         answer->broken = true;
+        place->maybe_made = true;
         return;
     }
     place->has_node = true;
@@ -405,6 +408,19 @@ static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place, int
     place->holder = bearer.holder;
 }
 
+/* Of a transaction the head says OK also where a part of it failed: each part has its own word. */
+static int32_t read_check(struct hf__jute_reader *answer)
+{
+    int32_t opcode = hf__jute_get_i32(answer);
+    bool is_end = hf__jute_get_bool(answer);
+    int32_t error = hf__jute_get_i32(answer);
+
+    if (opcode != HF__OPCODE_CHECK && opcode != HF__OPCODE_FAILED)
+        answer->broken = true;
+    answer->broken = answer->broken || is_end || (opcode == HF__OPCODE_FAILED && error == 0);
+    return answer->broken ? HF__ZERROR_OK : error;
+}
+
 /* Answers of the course that is under way. */
 static void hear_course(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
                         struct hf__jute_reader *answer)
@@ -412,6 +428,8 @@ static void hear_course(struct hf__zookeeper *conn, const struct hf__zasked *ask
     struct hf__place *place = asked->owner;
     bool waits = asked->step == HF__STEP_AHEAD || asked->step == HF__STEP_HOLDER;
 
+    if (error == HF__ZERROR_OK && asked->step == HF__STEP_CHECK)
+        error = read_check(answer);
     if (error == HF__ZERROR_OK && asked->step == HF__STEP_CHILDREN)
         read_line(conn, place, answer);
     if (error == HF__ZERROR_OK && asked->step == HF__STEP_SELF)
@@ -422,6 +440,8 @@ static void hear_course(struct hf__zookeeper *conn, const struct hf__zasked *ask
         hear_holder(conn, place, error, answer);
     if (asked->step == HF__STEP_FULL_NAME)
         hear_full_name(place, error, answer);
+    if (error == HF__ZERROR_OK && answer->broken)
+        return; /* half an answer decides nothing: the connection ends */
     if (error != HF__ZERROR_OK && error != HF__ZERROR_NO_NODE && !place->error)
         place->error = error;
     if (error == HF__ZERROR_NO_NODE && !waits && asked->step != HF__STEP_FULL_NAME && !place->error)
@@ -434,6 +454,14 @@ static void hear_course(struct hf__zookeeper *conn, const struct hf__zasked *ask
         decide(conn, place);
 }
 
+static void lose(struct hf__zookeeper *conn, struct hf__place *place, bool has_node)
+{
+    place->has_node = has_node;
+    place->was_broken = true;
+    place->gone = "broken";
+    hf__place_tell(conn, place);
+}
+
 static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_t error,
                      struct hf__jute_reader *answer)
 {
@@ -443,12 +471,8 @@ static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_
     hf__layout_bearer(conn, &data, &bearer);
     if (place->state != HF__PLACE_HELD || (error != HF__ZERROR_OK && error != HF__ZERROR_NO_NODE))
         return;
-    if (error == HF__ZERROR_OK && !bearer.is_broken)
-        return;
-    place->has_node = error == HF__ZERROR_OK;
-    place->was_broken = true;
-    place->gone = "broken";
-    hf__place_tell(conn, place);
+    if (error == HF__ZERROR_NO_NODE || bearer.is_broken)
+        lose(conn, place, error == HF__ZERROR_OK);
 }
 
 static void hear_crowd(struct hf__zookeeper *conn, struct hf__place *place, int32_t error,
@@ -460,8 +484,10 @@ static void hear_crowd(struct hf__zookeeper *conn, struct hf__place *place, int3
         return;
     place->is_listed = false;
     read_line(conn, place, answer);
-    if (!place->is_listed && !answer->broken)
-        hear_own(conn, place, HF__ZERROR_NO_NODE, answer);
+    if (answer->broken)
+        return;
+    if (!place->is_listed)
+        lose(conn, place, false);
     if (!place->others_wait || others_waited)
         return;
     place->crowded = true;

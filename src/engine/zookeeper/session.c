@@ -81,13 +81,13 @@ static void hear_config(struct hf__zookeeper *conn, int32_t error, struct hf__ju
     size_t left = error == HF__ZERROR_OK ? config.count : 0;
     uint32_t servers = 0;
 
-    for (const char *found; left > 0 && (found = memmem(at, left, "server.", 7)) != NULL;) {
-        left -= (size_t)(found - at) + 7;
-        at = found + 7;
-        servers +=
-            memmem(at, left, ":observer", 9) == NULL ||
-            (memmem(at, left, "\n", 1) != NULL && (const char *)memmem(at, left, ":observer", 9) >
-                                                      (const char *)memmem(at, left, "\n", 1));
+    while (left > 0) { /* line by line, each once: it may be long */
+        const char *end = memchr(at, '\n', left);
+        size_t bytes = end ? (size_t)(end - at) : left;
+
+        servers += bytes > 7 && memcmp(at, "server.", 7) == 0 && !memmem(at, bytes, ":observer", 9);
+        left -= bytes + (end ? 1 : 0);
+        at += bytes + (end ? 1 : 0);
     }
     conn->base.promises = conn->base.recipe->promises;
     conn->base.withheld[0] = '\0';
@@ -103,7 +103,7 @@ static void hear_config(struct hf__zookeeper *conn, int32_t error, struct hf__ju
     resume(conn);
 }
 
-static void hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
+static int hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
 {
     int32_t type = hf__jute_get_i32(packet);
     int32_t state = hf__jute_get_i32(packet);
@@ -111,11 +111,12 @@ static void hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packe
 
     (void)state;
     if (packet->broken)
-        return;
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an event");
     HF__LIST_FOR(member, &conn->places)
     {
         conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, member), type, &path);
     }
+    return HF_OK;
 }
 
 /* From here on events are about this watch, and not about an earlier one on the same node. */
@@ -175,6 +176,11 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
     return HF_OK;
 }
 
+bool hf__session_is_new(const struct hf__zookeeper *conn, int64_t czxid)
+{
+    return czxid > conn->session.known_zxid && czxid <= conn->session.seen_zxid;
+}
+
 int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
 {
     struct hf__zasked *asked = HF__LIST_ENTRY(conn->asked.next, struct hf__zasked, place);
@@ -191,20 +197,21 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     error = hf__jute_get_i32(packet);
     if (packet->broken)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an answer");
+    conn->session.known_zxid = conn->session.seen_zxid;
     if (zxid > conn->session.seen_zxid)
         conn->session.seen_zxid = zxid;
     if (xid == HF__XID_AUTH)
         return error == HF__ZERROR_OK ? HF_OK : hf__ask_status(conn, error);
-    if (xid == HF__XID_PING) {
+    if (xid == HF__XID_PING && error != HF__ZERROR_OK)
+        return hf__ask_status(conn, error);
+    if (xid == HF__XID_PING && conn->ping_ns != 0) {
         conn->lived_ns = conn->ping_ns;
         conn->ping_ns = 0;
         hf__place_renewed(conn, conn->lived_ns);
         return HF_OK;
     }
-    if (xid == HF__XID_EVENT) {
-        hear_event(conn, packet);
-        return HF_OK;
-    }
+    if (xid == HF__XID_EVENT)
+        return hear_event(conn, packet);
     if (hf__list_empty(&conn->asked) || asked->xid != xid)
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server answered what nobody asked");

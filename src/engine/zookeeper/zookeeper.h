@@ -40,6 +40,7 @@ enum hf__opcode {
     HF__OPCODE_AUTH = 100,
     HF__OPCODE_SET_WATCHES = 101,
     HF__OPCODE_CLOSE = -11,
+    HF__OPCODE_FAILED = -1, /* only in answers: of a part of a transaction */
 };
 
 /* What a server answers instead of OK. */
@@ -215,6 +216,13 @@ struct hf__session {
     uint8_t key[HF__SESSION_KEY_BYTES];
     uint64_t timeout_ns; /* as agreed upon */
     int64_t seen_zxid;
+    int64_t known_zxid; /* what was seen before the answer that is being heard */
+};
+
+/* One of a line that is listed: small, for there may be many. */
+struct hf__listed {
+    uint32_t name_at; /* in listing.line */
+    int32_t sequence;
 };
 
 /* A LIST or BREAK under way. One at a time. */
@@ -232,7 +240,8 @@ struct hf__listing {
     size_t name_bytes;
     char path[HF__PATH_BYTES];
     size_t path_bytes;
-    struct hf__child *children; /* in order */
+    char *line;                  /* the names of its children, each with a NUL */
+    struct hf__listed *children; /* in order */
     size_t child_count;
     size_t child_asked;
     uint32_t waiting;    /* so many of this name wait, as far as it was told */
@@ -407,6 +416,8 @@ uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__p
 
 /* --- session.c: how does a session begin, live and end? --- */
 
+/* Can a node that was made for us have it? It is later than all that was seen before. */
+bool hf__session_is_new(const struct hf__zookeeper *conn, int64_t czxid);
 int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet);
 void hf__session_keep(struct hf__zookeeper *conn);
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
