@@ -279,7 +279,7 @@ def one_alone_and_three_promise_what_they_keep(world):
         client.open(here.url())
         check_equal(client.promises(), kept, "promises of one alone")
         node.open(here.url(recipe="node"))
-        check_equal(node.promises(), kept - {"fair", "shared"}, "promises of the node")
+        check_equal(node.promises(), kept - {"fair", "shared", "wakeup"}, "promises of the node")
         demanding.open(here.url(), "EPROMISE", "the server is alone", require=("failover",))
         check_run(world, CONFIG, ["the server is alone"], here.url(), "--require", "failover")
     with three(world, 1) as (here, client):

@@ -210,6 +210,7 @@ def a_restart_that_lasts_longer_than_a_session_ends_it_for_the_holder(world):
                 open_for(client, here.url(recipe=recipe))
             holder.acquire("n")
             waiter.do("start 30000 -1 n")
+            wait_until(lambda: Answer(waiter.ask("wait 300")).status == "PENDING", "it waits")
             here.store.kill()
             holder.ask("hold")
             here.store.start()

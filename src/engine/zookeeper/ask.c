@@ -136,9 +136,9 @@ void hf__ask_create(struct hf__zookeeper *conn, struct hf__place *owner, const c
 
 /* Of a lock's node `container`: the server removes it when nobody has been there for a while. */
 static void make_parent(struct hf__zookeeper *conn, const char *path, bool container,
-                        const struct hf__place *place)
+                        struct hf__place *place)
 {
-    hf__ask_begin(conn, HF__STEP_NONE, NULL,
+    hf__ask_begin(conn, HF__STEP_PARENT, place,
                   container ? HF__OPCODE_CREATE_CONTAINER : HF__OPCODE_CREATE);
     put_path(conn, path);
     if (container && place->full_name_bytes > 0)
@@ -151,7 +151,7 @@ static void make_parent(struct hf__zookeeper *conn, const char *path, bool conta
 }
 
 /* All that lie above the claim's node; those that are there stay as they are. */
-void hf__ask_parents(struct hf__zookeeper *conn, const struct hf__place *place)
+void hf__ask_parents(struct hf__zookeeper *conn, struct hf__place *place)
 {
     char path[HF__PATH_BYTES];
 

@@ -301,7 +301,14 @@ static bool go_on_connecting(struct hf__zookeeper *conn)
     if (before == HF__STREAM_CONNECTING)
         conn->stream_state = hf__stream_advance(conn->stream, conn->now_ns);
     if (conn->stream_state == HF__STREAM_DOWN) {
-        try_next(conn, hf__stream_error(conn->stream, conn->base.error));
+        int status = hf__stream_error(conn->stream, conn->base.error);
+
+        if (before == HF__STREAM_DOWN && !conn->introduced && status == HF_EUNREACHABLE &&
+            !hf__wishes_tls(conn->url)) /* it came up, and was hung up on */
+            hf__error_set(conn->base.error, status,
+                          "%s before it said a word; perhaps it wants TLS (zookeepers://)",
+                          conn->base.error);
+        try_next(conn, status);
         return false;
     }
     if (conn->stream_state == HF__STREAM_UP && before != HF__STREAM_UP) {

@@ -142,6 +142,8 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
             hf__error_set(conn->base.error, HF_EPROTOCOL,
                           "the lock's node is not ephemeral: it belongs to another recipe or "
                           "program");
+    } else if (place->error == HF__ZERROR_NO_NODE && place->parent_error) {
+        hf__place_fail(conn, place, place->parent_error);
     } else if (place->error == HF__ZERROR_NO_NODE && place->tries++ < 3) {
         claim(conn, place);
     } else if (place->error == HF__ZERROR_NODE_EXISTS || place->error == HF__ZERROR_NO_NODE) {

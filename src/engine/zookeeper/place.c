@@ -131,7 +131,7 @@ void hf__place_begin(struct hf__place *place)
 {
     place->course++;
     place->open = 0;
-    place->error = 0;
+    place->error = place->parent_error = 0;
     place->searches = false;
     place->makes = false;
     place->confirms = false;

@@ -280,6 +280,17 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
             hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
         return;
     }
+    if (place->has_node && place->node.sequence == INT32_MAX) {
+        hf__place_answer(conn, place, HF__REPLY_FAILED);
+        place->reply.status =
+            hf__error_set(conn->base.error, HF_ELIMIT,
+                          "the line has used up its numbers; it begins anew when it is empty");
+        return;
+    }
+    if (place->error == HF__ZERROR_NO_NODE && place->makes && place->parent_error) {
+        hf__place_fail(conn, place, place->parent_error);
+        return;
+    }
     if (place->error == HF__ZERROR_NO_NODE && place->makes && !place->has_node) {
         again(conn, place); /* the lock's own node was not there yet, or has just gone */
         return;

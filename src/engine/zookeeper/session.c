@@ -159,6 +159,10 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
     case HF__STEP_BREAK:
         hf__inquiry_hear(conn, asked, error, packet);
         return HF_OK;
+    case HF__STEP_PARENT:
+        if (asked->owner && error != HF__ZERROR_OK && error != HF__ZERROR_NODE_EXISTS)
+            asked->owner->parent_error = error;
+        return HF_OK;
     case HF__STEP_FULL_NAME:
     case HF__STEP_CREATE:
     case HF__STEP_CHILDREN:
@@ -198,7 +202,8 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     if (packet->broken)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an answer");
     conn->session.known_zxid = conn->session.seen_zxid;
-    if (zxid > conn->session.seen_zxid)
+    /* What a ping tells may be ahead of events that are still to come. */
+    if (xid != HF__XID_PING && xid != HF__XID_AUTH && zxid > conn->session.seen_zxid)
         conn->session.seen_zxid = zxid;
     if (xid == HF__XID_AUTH)
         return error == HF__ZERROR_OK ? HF_OK : hf__ask_status(conn, error);

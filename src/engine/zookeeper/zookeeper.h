@@ -100,7 +100,8 @@ enum hf__step {
     HF__STEP_AUTH, /* these two have no place in line */
     HF__STEP_PING,
     HF__STEP_CONFIG,
-    HF__STEP_WATCHES,   /* after the session came to another connection */
+    HF__STEP_WATCHES, /* after the session came to another connection */
+    HF__STEP_PARENT,
     HF__STEP_FULL_NAME, /* of a lock whose node has only a hash of it */
     HF__STEP_CREATE,
     HF__STEP_CHILDREN,
@@ -172,10 +173,11 @@ struct hf__place {
     bool sent;
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
     uint32_t course;
-    uint32_t open;  /* answers that the course waits for */
-    uint32_t tries; /* how often it began anew because something had changed meanwhile */
-    int32_t error;  /* the first that one of the answers had */
-    bool searches;  /* is there a node of ours? */
+    uint32_t open;        /* answers that the course waits for */
+    uint32_t tries;       /* how often it began anew because something had changed meanwhile */
+    int32_t parent_error; /* why a node above could not be made */
+    int32_t error;        /* the first that one of the answers had */
+    bool searches;        /* is there a node of ours? */
     bool makes;
     bool confirms; /* it waited: only the leader's word counts */
     bool is_listed;
@@ -367,7 +369,7 @@ void hf__ask_create(struct hf__zookeeper *conn, struct hf__place *owner, const c
 struct hf__zasked *hf__ask_about(struct hf__zookeeper *conn, enum hf__step step,
                                  struct hf__place *owner, enum hf__opcode opcode, const char *path);
 void hf__ask_watch(struct hf__zookeeper *conn, bool watch); /* ends what hf__ask_about began */
-void hf__ask_parents(struct hf__zookeeper *conn, const struct hf__place *place);
+void hf__ask_parents(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const char *path);
 void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, struct hf__place *owner,
                     const char *path);
