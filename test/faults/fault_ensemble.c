@@ -17,10 +17,11 @@
 
 #include "storm.h"
 
-#define WAITERS  5
-#define ROUNDS   3
-#define SPAN_MS  500
-#define ALONE_MS 1500 /* beyond the session: long enough that somebody could come in by mistake */
+#define WAITERS    5
+#define ROUNDS     3
+#define SPAN_MS    500
+#define PATIENT_MS 15000
+#define ALONE_MS   1500 /* beyond the session: long enough that somebody could come in by mistake */
 
 static int leader(struct scene *scene)
 {
@@ -101,17 +102,18 @@ FAULT_ROLE(a_leader_that_is_killed_costs_nobody_the_lock)
     end_unharmed(scene);
 }
 
-/* Two others elect another; it comes back as one that follows. */
+/* Two others elect another; it comes back as one that follows. Whoever talks to it waits for two
+ * thirds of its session before it goes elsewhere: the last third must do for that. */
 FAULT_ROLE(a_leader_that_stands_still_costs_nobody_the_lock)
 {
     int first;
 
-    line_begin(scene, LONG_MS);
+    line_begin(scene, PATIENT_MS);
     line_up(scene, WAITERS);
     first = leader(scene);
     order_server(scene, first, "freeze");
     CHECK(leader(scene) != first);
-    world_sleep_ms(LONG_MS + ALONE_MS);
+    world_sleep_ms(PATIENT_MS + ALONE_MS);
     order_server(scene, first, "thaw");
     world_sleep_ms(SPAN_MS);
     end_unharmed(scene);
