@@ -151,8 +151,8 @@ static int settle(struct waiting *waiting, int status)
     return status;
 }
 
-/* A store may lease for less than was asked (a session of ZooKeeper): then the grace must be shorter
- * too, or the command would be ended as soon as it began. */
+/* A store may lease for less than was asked (a session of ZooKeeper): then the grace must be
+ * shorter too, or the command would be ended as soon as it began. */
 static void shorten_grace(struct run *run, int64_t remaining_ms)
 {
     if (run->options.max_hold_ms > 0 || run->options.grace_ms <= remaining_ms / 2)

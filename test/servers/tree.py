@@ -62,7 +62,7 @@ def digest(user, password):
 
 
 def password_of(session_id):
-    """The server makes it from the number alone: java.util.Random, seeded with number and secret."""
+    """The server makes it from the number alone: java.util.Random, seeded with it and a secret."""
     state = (session_id ^ 0xB3415C00 ^ 0x5DEECE66D) & ((1 << 48) - 1)
     made = b""
     for _ in range(4):

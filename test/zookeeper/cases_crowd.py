@@ -76,7 +76,8 @@ def of_five_hundred_who_wait_one_is_woken(world):
     with setting(world, 0, through=True) as (here,), crowd(here, MANY) as many:
         members = Line(here, MANY)
         for number in range(20):
-            members.check_woken(number, lambda at: check_equal(many.ask("next"), str(at + 1), "next"))
+            members.check_woken(number,
+                                lambda at: check_equal(many.ask("next"), str(at + 1), "next"))
         for number in (250, 300, 350):  # leave from the middle
             members.check_woken(number, lambda at: many.ask(f"close {at}"))
         for number in (400, 450):  # die in the middle

@@ -162,7 +162,8 @@ def two_hundred_cuts_at_any_byte_leave_no_orphan_and_no_second_holder(world):
             here.proxy.tell(f"cut {dice.choice(('up', 'down'))} {dice.randrange(CUT_BYTES)}")
             answer = Answer(client.ask(f"acquire 30000 {dice.choice((0, 500, 20000))} n"))
             check(answer.status in ("OK",) + NOT_KNOWN, f"{answer}")
-            check(len(set(tokens(look))) == len(tokens(look)), f"one node for a claim: {line(look)}")
+            check(len(set(tokens(look))) == len(tokens(look)),
+                  f"one node for a claim: {line(look)}")
             if answer.status != "OK":
                 continue
             granted += 1

@@ -159,8 +159,8 @@ static uint32_t load_u32(const uint8_t *from)
     return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
 
-/* The rest of a packet goes behind what is here of it, in the memory that there is: what lies before
- * it is done with. Its bytes are moved once, and the buffer never grows beyond one packet. */
+/* The rest of a packet goes behind what is here of it, in the memory that there is: what lies
+ * before it is done with. Its bytes are moved once, and the buffer never grows beyond one packet. */
 static void make_room(struct hf__buffer *buffer, size_t packet_bytes)
 {
     size_t waiting = hf__buffer_count(buffer);
