@@ -47,11 +47,11 @@ class Setting:
         return {session_id for server in self.servers if server.process
                 for session_id in tree.connections(server)}
 
-    def open(self, client, url, lease_ms=LONG_MS):
+    def open(self, client, url, lease_ms=LONG_MS, **options):
         """With a session of this length; returns its number."""
         before = self.connected()
         client.do(f"lease {lease_ms}")
-        client.open(url)
+        client.open(url, **options)
         self.sessions[client], = self.connected() - before
         return self.sessions[client]
 
