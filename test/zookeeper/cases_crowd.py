@@ -7,7 +7,7 @@ import subprocess
 import tree
 from client import Answer
 from harness import LIMIT_S, case, check, check_equal, wait_until
-from setting import LEASE_MS, line, open_for, owner_of, path_of, setting, wait_line
+from setting import LEASE_MS, line, owner_of, path_of, setting, wait_line
 
 MANY = 500
 LONG_MS = 60000
@@ -76,8 +76,8 @@ def of_five_hundred_who_wait_one_is_woken(world):
     with setting(world, 0, through=True) as (here,), crowd(here, MANY) as many:
         members = Line(here, MANY)
         for number in range(20):
-            members.check_woken(number,
-                                lambda at: check_equal(many.ask("next"), str(at + 1), "next"))
+            members.check_woken(
+                number, lambda at: check_equal(many.ask("next"), str(at + 1), "who is next"))
         for number in (250, 300, 350):  # leave from the middle
             members.check_woken(number, lambda at: many.ask(f"close {at}"))
         for number in (400, 450):  # die in the middle
@@ -90,25 +90,27 @@ def of_five_hundred_who_wait_one_is_woken(world):
 def who_waits_and_who_holds_only_pings(world):
     with setting(world, 3, through=True) as (here, *clients):
         for client in clients:
-            open_for(client, here.url(), LEASE_MS)
-            client.do(f"start {LEASE_MS} -1 n")
-            wait_line(here.look(), clients.index(client) + 1)
-        clients[0].do("wait -1")
+            here.open(client, here.url(), LEASE_MS)
+            if client is clients[0]:
+                client.acquire("n", lease_ms=LEASE_MS)
+            else:
+                here.stand(client, lease_ms=LEASE_MS)
         start = here.proxy.stat()
         wait_until(lambda: here.proxy.stat()["pings"] - start["pings"] >= 12, "pings")
         end = here.proxy.stat()
         check_equal(end["packets"] - start["packets"], 0, "requests of who waits and who holds")
         check_equal(end["events"] - start["events"], 0, "events")
         check_equal(clients[0].ask("valid"), "1", "valid after several sessions' time")
-        for client in clients:
-            client.do("wait -1") if client is not clients[0] else None
+        clients[0].release()
+        for client in clients[1:]:
+            client.do("wait -1")
             client.release()
 
 
 @case
 def an_uncontended_turn_takes_few_requests(world):
     with setting(world, 1, through=True) as (here, client):
-        client.open(here.url())
+        here.open(client, here.url())
         client.acquire("n")
         client.release()
         start = here.proxy.stat()["packets"]
@@ -125,12 +127,10 @@ def the_herd_of_the_node_recipe_is_as_big_as_it_is_said_to_be(world):
     with setting(world, 0, through=True) as (here,):
         clients = [here.client() for _ in range(12)]
         for client in clients:
-            client.open(here.url(recipe="node"))
+            here.open(client, here.url(recipe="node"))
         clients[0].acquire("n")
         for client in clients[1:]:
-            client.do("start 30000 -1 n")
-        look = here.look()
-        wait_until(lambda: sum(map(len, tree.watches(here.store).values())) >= 12, "watches")
+            here.stand(client)
         events = here.proxy.stat()["events"]
         clients[0].release()
         wait_until(lambda: here.proxy.stat()["events"] - events >= 11, "all are woken")
@@ -140,4 +140,4 @@ def the_herd_of_the_node_recipe_is_as_big_as_it_is_said_to_be(world):
                 if number not in served and Answer(client.ask("wait 50")).status == "OK":
                     client.release()
                     served.add(number)
-        check_equal(line(look), [], "a line")
+        check_equal(line(here.look()), [], "a line")

@@ -39,10 +39,8 @@ def the_one_ahead_is_found_by_its_number_not_by_its_name(world):
         # The names sort the other way round; so did whole names in recipes that gave two holders.
         ahead = [by_hand(look, "w", session_id) for session_id in (-1, 1 << 60, 1)]
         check_equal(sorted(ahead), ahead[::-1], "by name")
-        before = set(tree.connections(here.store))
-        client.open(here.url())
-        session_id, = set(tree.connections(here.store)) - before
-        client.do("start 30000 -1 n")
+        session_id = here.open(client, here.url())
+        here.stand(client)
         wait_until(lambda: path_of("n", ahead[2]) in watched(here, session_id), "a watch")
         for gone in ahead[:2]:
             look.delete(path_of("n", gone))
@@ -58,10 +56,11 @@ def one_in_the_middle_that_goes_lets_nobody_in(world):
     with setting(world, 4) as (here, *clients):
         look = here.look()
         for number, client in enumerate(clients):
-            client.open(here.url())
-            client.do("start 30000 -1 n")
-            wait_line(look, number + 1)
-        clients[0].do("wait -1")
+            here.open(client, here.url())
+            if number == 0:
+                client.acquire("n")
+            else:
+                here.stand(client)
         clients[1].do("cancel")
         wait_line(look, 3)
         check_equal(Answer(clients[2].ask("wait 0")).status, "PENDING", "the one behind it")
@@ -80,10 +79,10 @@ def whoever_has_a_number_stands_in_line_whatever_its_name(world):
         look = here.look()
         prepare(look)
         foreign = look.create(path_of("n", "another-program-"), b"who", BOTH)
-        client.open(here.url())
+        here.open(client, here.url())
         client.acquire("n", "EBUSY", wait_ms=0)
-        client.do("start 30000 -1 n")
-        second.open(here.url())
+        here.stand(client)
+        here.open(second, here.url())
         wait_line(look, 1)
         check_equal(Answer(client.ask("wait 0")).status, "PENDING", "behind another program")
         second.do("list *")
@@ -101,7 +100,7 @@ def what_has_no_number_is_left_alone_and_keeps_nobody_out(world):
                      "w-" + "f" * 16 + "-" + TOKEN + "-12345", "\u00e4\u00f6\u00fc"]
         for name in strangers:
             look.create(path_of("n", name), b"foreign")
-        client.open(here.url())
+        here.open(client, here.url())
         for _ in range(2):
             client.acquire("n", wait_ms=20000)
             check_equal(client.do("list *").text, "1", "those who are listed")
@@ -112,14 +111,14 @@ def what_has_no_number_is_left_alone_and_keeps_nobody_out(world):
 @case
 def a_lock_where_the_other_recipe_has_one_is_told(world):
     with setting(world, 4) as (here, node, line_on_it, in_line, node_on_it):
-        node.open(here.url(recipe="node"))
+        here.open(node, here.url(recipe="node"))
         node.acquire("one")
-        line_on_it.open(here.url())
+        here.open(line_on_it, here.url())
         line_on_it.acquire("one", "EPROTOCOL", "it belongs to another recipe or program",
                            wait_ms=2000)
-        in_line.open(here.url())
+        here.open(in_line, here.url())
         in_line.acquire("two")
-        node_on_it.open(here.url(recipe="node"))
+        here.open(node_on_it, here.url(recipe="node"))
         answer = Answer(node_on_it.ask("acquire 30000 500 two"))
         check(answer.status in ("EBUSY", "ETIMEDOUT", "EPROTOCOL"), f"{answer}")
         check_equal(node.ask("valid") + in_line.ask("valid"), "11", "those who hold")
@@ -133,13 +132,13 @@ def a_node_that_another_program_deleted_is_lost(world):
     for recipe in ("sequence", "node"):
         with setting(world, 2) as (here, client, next_one):
             look = here.look()
-            client.open(here.url(recipe=recipe))
+            here.open(client, here.url(recipe=recipe))
             fence = client.acquire("n").fence
             child = path_of("n", line(look)[0]) if recipe == "sequence" else path_of("n")
             look.delete(child)
             wait_until(lambda: client.ask("event").startswith("lost"), "the loss")
             check_equal(client.ask("valid"), "0", "valid")
-            next_one.open(here.url(recipe=recipe))
+            here.open(next_one, here.url(recipe=recipe))
             check(next_one.acquire("n").fence > fence, "fences rise")
             client.release("ELOST")
             check_equal(next_one.ask("valid"), "1", "the next one's grant after the late release")
@@ -150,10 +149,10 @@ def a_node_that_another_program_deleted_is_lost(world):
 def a_waiter_whose_node_was_deleted_stands_in_line_again(world):
     with setting(world, 2) as (here, holder, waiter):
         look = here.look()
-        holder.open(here.url())
+        here.open(holder, here.url())
         holder.acquire("n")
-        waiter.open(here.url())
-        waiter.do("start 3000 -1 n")
+        here.open(waiter, here.url())
+        here.stand(waiter, lease_ms=3000)
         _, second = wait_line(look, 2)
         look.delete(path_of("n", second))
         holder.release()
@@ -167,14 +166,12 @@ def a_late_release_touches_nobody_in_a_line_that_began_anew(world):
     """A's session died, the lock's node was deleted and made again, and C has A's number."""
     with setting(world, 2) as (here, a, c):
         look = here.look()
-        before = set(tree.connections(here.store))
-        a.open(here.url())
-        session_id, = set(tree.connections(here.store)) - before
+        session_id = here.open(a, here.url())
         first = a.acquire("n").fence
         old, = line(look)
         tree.expire(here.store, session_id)
         look.remove(path_of("n"))
-        c.open(here.url())
+        here.open(c, here.url())
         second = c.acquire("n", wait_ms=20000).fence
         new, = line(look)
         check_equal(sequence_of(new), sequence_of(old), "the number")
@@ -190,7 +187,7 @@ def a_line_that_is_empty_goes_away_and_comes_back(world):
     java = {"znode.container.checkIntervalMs": 200}
     with setting(world, java=java) as (here, client):
         look = here.look()
-        client.open(here.url())
+        here.open(client, here.url())
         fences = []
         for _ in range(3):
             fences.append(client.acquire("n").fence)
@@ -204,8 +201,8 @@ def a_line_that_is_empty_goes_away_and_comes_back(world):
 def lines_that_go_away_at_any_moment_cost_nobody_the_lock(world):
     java = {"znode.container.checkIntervalMs": 1, "znode.container.maxPerMinute": 1000000}
     with setting(world, 2, java=java) as (here, one, other):
-        one.open(here.url())
-        other.open(here.url())
+        here.open(one, here.url())
+        here.open(other, here.url())
         last = 0
         for number in range(150):
             for client in (one, other):
@@ -222,15 +219,12 @@ def lines_that_go_away_at_any_moment_cost_nobody_the_lock(world):
 @case
 def a_reader_waits_for_the_writer_ahead_and_not_for_the_one_behind(world):
     with setting(world, 3) as (here, writer, reader, late):
-        look = here.look()
         for client in (writer, reader, late):
-            client.open(here.url())
+            here.open(client, here.url())
         writer.acquire("n")
         reader.do(f"mode {SHARED}")
-        reader.do("start 30000 -1 n")
-        wait_line(look, 2)
-        late.do("start 30000 -1 n")
-        wait_line(look, 3)
+        here.stand(reader)
+        here.stand(late)
         writer.release()
         reader.do("wait -1")
         check_equal(Answer(late.ask("wait 0")).status, "PENDING", "the writer behind")
@@ -243,15 +237,12 @@ def a_reader_waits_for_the_writer_ahead_and_not_for_the_one_behind(world):
 @case
 def a_writer_that_becomes_a_reader_lets_no_writer_in(world):
     with setting(world, 4) as (here, first, second, reader, behind):
-        look = here.look()
         for client in (first, second, reader, behind):
-            client.open(here.url())
+            here.open(client, here.url())
         first.acquire("n")
         reader.do(f"mode {SHARED}")
-        reader.do("start 30000 -1 n")
-        wait_line(look, 2)
-        second.do("start 30000 -1 n")
-        wait_line(look, 3)
+        here.stand(reader)
+        here.stand(second)
         first.do("downgrade")
         reader.do("wait -1")
         check_equal(Answer(second.ask("wait 0")).status, "PENDING", "the writer behind")
@@ -307,7 +298,7 @@ def numbers_near_the_end_are_in_order(world):
     with at_number(world, LAST - 40, 3) as (here, *clients):
         look = here.look()
         for number, client in enumerate(clients):
-            client.open(here.url())
+            here.open(client, here.url())
             client.do("start 30000 -1 n")
             wait_line(look, number + 1)
         check(sequence_of(line(look)[0]) >= LAST - 40, "the numbers are those that were set")
@@ -324,7 +315,7 @@ def the_last_number_which_the_server_repeats_lets_one_in_at_a_time(world):
     with at_number(world, LAST - 2, 6) as (here, *clients):
         look = here.look()
         for client in clients:
-            client.open(here.url())
+            here.open(client, here.url())
             client.do("start 30000 -1 n")
             wait_until(lambda: client.ask("position") != "-1", "it has its place")
         print("   ", [sequence_of(child) for child in line(look)])

@@ -5,11 +5,10 @@ import random
 import tree
 from client import Answer
 from harness import case, check, check_equal, wait_until
-from setting import (OWN, RECIPES, check_empty, line, open_for, path_of, setting, wait_line)
+from setting import LEASE_MS, OWN, RECIPES, check_empty, line, path_of, setting
 
 CUTS = 200
 CUT_BYTES = 1500  # more than a session, a claim and a release have
-LONG_MS = 20000
 NOT_KNOWN = ("EBUSY", "ETIMEDOUT", "EUNREACHABLE", "EUNKNOWN")
 
 
@@ -23,7 +22,7 @@ def a_create_whose_answer_was_lost_is_found_again(world):
     for recipe in RECIPES:
         with setting(world, 2, through=True) as (here, client, other):
             look = here.look()
-            open_for(client, here.url(recipe=recipe), LONG_MS)
+            here.open(client, here.url(recipe=recipe))
             client.acquire("n")
             client.release()
             for _ in range(5):
@@ -34,7 +33,7 @@ def a_create_whose_answer_was_lost_is_found_again(world):
                     check_equal(len(tokens(look)), 1, "nodes")
                 client.release()
                 check_empty(here)
-            other.open(here.url(through=False, recipe=recipe))
+            here.open(other, here.url(through=False, recipe=recipe))
             other.acquire("n", wait_ms=0)
 
 
@@ -42,7 +41,7 @@ def a_create_whose_answer_was_lost_is_found_again(world):
 def a_create_whose_answer_was_lost_is_removed_when_it_is_given_up(world):
     for recipe in RECIPES:
         with setting(world, 2, through=True) as (here, client, other):
-            open_for(client, here.url(recipe=recipe), LONG_MS)
+            here.open(client, here.url(recipe=recipe))
             client.acquire("n")
             client.release()
             for _ in range(5):
@@ -51,7 +50,7 @@ def a_create_whose_answer_was_lost_is_removed_when_it_is_given_up(world):
                 check(answer.status in ("EUNKNOWN", "EUNREACHABLE"), f"{answer}")
                 here.proxy.tell("pass")
                 check_empty(here, "the node of a claim that was given up")
-            other.open(here.url(through=False, recipe=recipe))
+            here.open(other, here.url(through=False, recipe=recipe))
             other.acquire("n", wait_ms=0)
 
 
@@ -59,7 +58,7 @@ def a_create_whose_answer_was_lost_is_removed_when_it_is_given_up(world):
 def a_claim_that_is_cancelled_before_its_answer_comes_leaves_nothing(world):
     for recipe in RECIPES:
         with setting(world, 1, through=True) as (here, client):
-            open_for(client, here.url(recipe=recipe), LONG_MS)
+            here.open(client, here.url(recipe=recipe))
             client.acquire("n")
             client.release()
             for order in ("hold", "lose", "delay 200"):
@@ -76,8 +75,8 @@ def a_claim_that_is_cancelled_before_its_answer_comes_leaves_nothing(world):
 def a_release_whose_answer_was_lost_frees_the_lock(world):
     for recipe in RECIPES:
         with setting(world, 2, through=True) as (here, client, other):
-            open_for(client, here.url(recipe=recipe), LONG_MS)
-            other.open(here.url(through=False, recipe=recipe))
+            here.open(client, here.url(recipe=recipe))
+            here.open(other, here.url(through=False, recipe=recipe))
             last = 0
             for _ in range(5):
                 fence = client.acquire("n", wait_ms=30000).fence
@@ -95,11 +94,11 @@ def a_release_whose_answer_was_lost_frees_the_lock(world):
 def an_event_that_was_lost_with_its_connection_is_made_up_for(world):
     for recipe in RECIPES:
         with setting(world, 2, through=True) as (here, holder, waiter):
-            holder.open(here.url(through=False, recipe=recipe))
-            open_for(waiter, here.url(recipe=recipe), LONG_MS)
+            here.open(holder, here.url(through=False, recipe=recipe))
+            here.open(waiter, here.url(recipe=recipe))
             for _ in range(3):
                 holder.acquire("n")
-                waiter.do("start 30000 -1 n")
+                here.stand(waiter)
                 events = here.proxy.stat()["events"]
                 here.proxy.tell("delay 60000")
                 holder.release()
@@ -115,8 +114,8 @@ def an_event_that_was_lost_with_its_connection_is_made_up_for(world):
 @case
 def the_one_ahead_that_goes_before_it_is_watched_is_not_waited_for(world):
     with setting(world, 2, through=True) as (here, holder, waiter):
-        holder.open(here.url(through=False))
-        waiter.open(here.url())
+        here.open(holder, here.url(through=False))
+        here.open(waiter, here.url())
         for _ in range(3):
             holder.acquire("n")
             child, = line(here.look())
@@ -135,8 +134,8 @@ def requests_that_come_late_take_nothing_that_lasts(world):
     """They arrive when whoever sent them has left: the session's end follows them."""
     for recipe in RECIPES:
         with setting(world, 2, through=True) as (here, client, other):
-            open_for(client, here.url(recipe=recipe))
-            other.open(here.url(through=False, recipe=recipe))
+            here.open(client, here.url(recipe=recipe), LEASE_MS)
+            here.open(other, here.url(through=False, recipe=recipe))
             here.proxy.tell("hold")
             answer = Answer(client.ask("acquire 30000 300 n"))
             check(answer.status in ("EUNKNOWN", "EUNREACHABLE"), f"{answer}")
@@ -155,15 +154,15 @@ def two_hundred_cuts_at_any_byte_leave_no_orphan_and_no_second_holder(world):
     print(f"    seed {seed}")
     with setting(world, 2, through=True) as (here, client, other):
         look = here.look()
-        open_for(client, here.url(), LONG_MS)
-        other.open(here.url(through=False))
+        here.open(client, here.url())
+        here.open(other, here.url(through=False))
         granted, last = 0, 0
         while here.proxy.stat()["cuts"] < CUTS:
             here.proxy.tell(f"cut {dice.choice(('up', 'down'))} {dice.randrange(CUT_BYTES)}")
             answer = Answer(client.ask(f"acquire 30000 {dice.choice((0, 500, 20000))} n"))
             check(answer.status in ("OK",) + NOT_KNOWN, f"{answer}")
-            check(len(set(tokens(look))) == len(tokens(look)),
-                  f"one node for a claim: {line(look)}")
+            ours = tokens(look)
+            check(len(set(ours)) == len(ours), f"one node for a claim: {ours}")
             if answer.status != "OK":
                 continue
             granted += 1

@@ -15,6 +15,7 @@ from zookeeper import ZooKeeper, ZooKeeperThree
 RECIPES = ("sequence", "node")
 ROOT = "/holdfast"
 LEASE_MS = 3000  # a session that a case can wait for the end of
+LONG_MS = 20000  # one that outlasts what is done to it
 OWN = re.compile(r"([rw])-([0-9a-f]{16})-([0-9a-f]{32})-(-?\d{10})")
 
 
@@ -24,6 +25,7 @@ class Setting:
     def __init__(self, world, stack, store, through):
         self.world, self.stack, self.store = world, stack, store
         self.servers = getattr(store, "servers", [store])
+        self.sessions = {}  # of clients that were opened here
         program = os.path.join(os.path.dirname(world.command), "test", "proxy", "proxy")
         self.proxies = [stack.enter_context(Proxy(program, port, speech=store.speech))
                         for port in (store.ports if through else [])]
@@ -39,6 +41,31 @@ class Setting:
 
     def client(self):
         return self.stack.enter_context(Client(self.world))
+
+    def connected(self):
+        """The sessions that any of the servers has a connection of."""
+        return {session_id for server in self.servers if server.process
+                for session_id in tree.connections(server)}
+
+    def open(self, client, url, lease_ms=LONG_MS, **options):
+        """With a session of this length; returns its number."""
+        before = self.connected()
+        client.do(f"lease {lease_ms}")
+        client.open(url, **options)
+        self.sessions[client], = self.connected() - before
+        return self.sessions[client]
+
+    def stand(self, client, name="n", lease_ms=30000):
+        """In line, for as long as it takes; returns when it watches whom it waits for."""
+        client.do(f"start {lease_ms} -1 {name}")
+        wait_until(lambda: any(self.watches_somebody(server, self.sessions[client])
+                               for server in self.servers if server.process), "it stands in line")
+
+    @staticmethod
+    def watches_somebody(server, session_id):
+        somebody = {path for paths in tree.ephemerals(server).values() for path in paths}
+        return any(session_id in watchers and path in somebody
+                   for path, watchers in tree.watches(server).items())
 
     def look(self, server=None):
         """A session that sees everything. It lasts as long as the setting."""
@@ -56,12 +83,6 @@ def setting(world, clients=1, kind=ZooKeeper, through=False, **options):
 
 def three(world, clients=1, **options):
     return setting(world, clients, kind=ZooKeeperThree, **options)
-
-
-def open_for(client, url, lease_ms=LEASE_MS):
-    """With a session of this length."""
-    client.do(f"lease {lease_ms}")
-    client.open(url)
 
 
 def path_of(name, child=""):
