@@ -85,6 +85,7 @@ struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
         .place = asked->place,
         .step = step,
         .xid = next_xid(conn, step),
+        .sent_ns = conn->now_ns,
         .owner = owner,
         .course = owner ? owner->course : 0,
     };

@@ -312,7 +312,7 @@ static bool go_on_connecting(struct hf__zookeeper *conn)
         return false;
     }
     if (conn->stream_state == HF__STREAM_UP && before != HF__STREAM_UP) {
-        conn->heard_ns = conn->now_ns;
+        conn->heard_ns = conn->knocked_ns = conn->now_ns;
         conn->may_read = true;
         hf__ask_connect(conn);
     }

@@ -141,10 +141,8 @@ void hf__place_begin(struct hf__place *place)
 
 uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__place *place)
 {
-    uint64_t session_ns = conn->session.timeout_ns;
-    /* A server that we told may die before it tells the leader, which it does every half tick. */
-    uint64_t margin_ns = conn->tick_ns < session_ns / 2 ? conn->tick_ns : session_ns / 2;
-    uint64_t most_ns = session_ns - margin_ns;
+    uint64_t end_ns = conn->session.older_ns + conn->session.timeout_ns;
+    uint64_t most_ns = end_ns > place->ticket.sent_ns ? end_ns - place->ticket.sent_ns : 1;
 
     return place->lease_ns < most_ns ? place->lease_ns : most_ns;
 }

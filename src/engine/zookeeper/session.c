@@ -14,6 +14,8 @@
 #include "engine/zookeeper/zookeeper.h"
 
 #define CONFIG_PATH "/zookeeper/config"
+#define PINGS       5 /* in the time of a session in which nothing else is asked */
+#define TICKS       4 /* a tick counts for no more than such a part of a session */
 
 static void resume(struct hf__zookeeper *conn)
 {
@@ -68,6 +70,7 @@ static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *pack
     conn->session.id = id;
     memcpy(conn->session.key, key.bytes, HF__SESSION_KEY_BYTES);
     conn->session.timeout_ns = (uint64_t)timeout_ms * (uint64_t)HF__NS_PER_MS;
+    conn->session.older_ns = conn->session.newer_ns = conn->knocked_ns; /* the leader was asked */
     conn->introduced = true;
     greet(conn);
     return HF_OK;
@@ -130,6 +133,19 @@ static void note_watch(const struct hf__zasked *asked)
         place->watches_ahead = asked->course == place->course;
     else
         place->watches_own = true;
+}
+
+/* What the leader has heard of, as far as an answer can tell. */
+void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
+{
+    struct hf__session *session = &conn->session;
+    uint64_t most_ns = session->timeout_ns / TICKS;
+    uint64_t tick_ns = conn->tick_ns < most_ns ? conn->tick_ns : most_ns;
+
+    if (sent_ns < session->newer_ns + tick_ns)
+        return;
+    session->older_ns = session->newer_ns;
+    session->newer_ns = sent_ns;
 }
 
 static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int32_t error,
@@ -212,6 +228,7 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     if (xid == HF__XID_PING && conn->ping_ns != 0) {
         conn->lived_ns = conn->ping_ns;
         conn->ping_ns = 0;
+        hf__session_lives(conn, conn->lived_ns);
         hf__place_renewed(conn, conn->lived_ns);
         return HF_OK;
     }
@@ -221,6 +238,7 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server answered what nobody asked");
     hf__list_remove(&asked->place);
+    hf__session_lives(conn, asked->sent_ns);
     status = hear_answer(conn, asked, error, packet);
     hf__list_append(&conn->free_asked, &asked->place);
     if (status == HF_OK && error == HF__ZERROR_OK && packet->broken)
@@ -235,7 +253,7 @@ static uint64_t ping_at(const struct hf__zookeeper *conn)
         return HF__NEVER;
     if (!hf__list_empty(&conn->renewals))
         return 0;
-    return conn->asked_ns + conn->session.timeout_ns / 3;
+    return conn->asked_ns + conn->session.timeout_ns / PINGS;
 }
 
 static uint64_t silent_at(const struct hf__zookeeper *conn)

@@ -128,6 +128,7 @@ struct hf__zasked {
     struct hf__list place;
     enum hf__step step;
     int32_t xid;
+    uint64_t sent_ns;
     struct hf__place *owner; /* NULL: nobody, or nobody any more */
     uint32_t course;         /* of the owner: answers to an earlier one mean nothing */
     uint32_t index;          /* of a listing: which child */
@@ -218,6 +219,11 @@ struct hf__session {
     uint8_t key[HF__SESSION_KEY_BYTES];
     uint64_t timeout_ns; /* as agreed upon */
     int64_t seen_zxid;
+    /* When two requests were written that were answered. The leader hears of what other servers
+     * were asked only every half tick: of the newer one perhaps never, if its server died; of the
+     * older one it has heard, because that server still lived a tick later. */
+    uint64_t newer_ns;
+    uint64_t older_ns;
     int64_t known_zxid; /* what was seen before the answer that is being heard */
 };
 
@@ -286,6 +292,7 @@ struct hf__zookeeper {
     size_t tried;  /* so many servers since open() */
     uint64_t connect_by_ns;
     uint64_t server_by_ns; /* until then this server must have let us in */
+    uint64_t knocked_ns;   /* when we asked for the session */
     bool introduced;
     bool greeted;       /* the session is confirmed on this connection */
     bool session_ended; /* just now: the server says so */
@@ -421,6 +428,8 @@ uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__p
 /* Can a node that was made for us have it? It is later than all that was seen before. */
 bool hf__session_is_new(const struct hf__zookeeper *conn, int64_t czxid);
 int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet);
+/* What was written then is answered. */
+void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns);
 void hf__session_keep(struct hf__zookeeper *conn);
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
 
@@ -428,7 +437,7 @@ uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
 
 int hf__inquiry_start(struct hf__zookeeper *conn, const struct hf__request *request);
 void hf__inquiry_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
-                      struct hf__jute_reader *answer);
+                      struct hf__jute_reader *reader);
 int hf__inquiry_next(struct hf__zookeeper *conn, struct hf__reply *out_reply);
 void hf__inquiry_end(struct hf__zookeeper *conn, int status);
 void hf__inquiry_done(struct hf__zookeeper *conn);
