@@ -160,7 +160,7 @@ static uint32_t load_u32(const uint8_t *from)
 }
 
 /* The rest of a packet goes behind what is here of it, in the memory that there is: what lies
- * before it is done with. Its bytes are moved once, and the buffer never grows beyond one packet. */
+ * before it is done with. Its bytes are moved once, and the buffer never grows beyond a packet. */
 static void make_room(struct hf__buffer *buffer, size_t packet_bytes)
 {
     size_t waiting = hf__buffer_count(buffer);
