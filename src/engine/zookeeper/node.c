@@ -247,8 +247,7 @@ const struct hf__zookeeper_recipe hf__zookeeper_node = {
         .summary = "One ephemeral node: for fleets that use it already.",
         .caveat = "Not in order of arrival; all who wait are woken at once, and all but one in "
                   "vain. A holder that was broken and gives it back at the same moment may delete "
-                  "its successor's node, which is told so. Validity ends a tick (2 s unless tick= "
-                  "says better) before the session does. Use `sequence`.",
+                  "its successor's node, which is told so. Use `sequence`.",
         .schema = "",
         .pattern = HF__PATTERN_LEASE,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER |

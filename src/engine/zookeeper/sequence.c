@@ -592,8 +592,8 @@ const struct hf__zookeeper_recipe hf__zookeeper_sequence = {
         .url_forms = "zookeeper://[user[:password]@]host[:port][,...][/chroot] zookeepers://...",
         .summary = "Numbered ephemeral nodes: in order of arrival, each waiter woken alone; shared "
                    "and exclusive.",
-        .caveat = "Validity ends a tick (2 s unless tick= says better) before the session does, "
-                  "which is the client's lease as the server grants it.",
+        .caveat = "A session lasts for what the server grants of the client's lease, and validity "
+                  "for what is sure of it (tick= tells the server's tickTime, if it is not 2 s).",
         .schema = "",
         .pattern = HF__PATTERN_QUEUE,
         .promises = HF_PROMISE_FENCE | HF_PROMISE_FAIR | HF_PROMISE_WAKEUP | HF_PROMISE_SHARED |
