@@ -13,9 +13,10 @@
 #include "base/text.h"
 #include "engine/zookeeper/zookeeper.h"
 
-#define CONFIG_PATH "/zookeeper/config"
-#define PINGS       5 /* in the time of a session in which nothing else is asked */
-#define TICKS       4 /* a tick counts for no more than such a part of a session */
+#define CONFIG_PATH    "/zookeeper/config"
+#define SESSION_MS_MIN 100
+#define PINGS          5 /* in the time of a session in which nothing else is asked */
+#define TICKS          4 /* a tick counts for no more than such a part of a session */
 
 static void resume(struct hf__zookeeper *conn)
 {
@@ -65,6 +66,10 @@ static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *pack
         return hf__error_set(conn->base.error, HF_EUNREACHABLE,
                              had_one ? "the session has ended" : "the server gave no session");
     }
+    if (timeout_ms < SESSION_MS_MIN)
+        return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
+                             "the server grants a session of %d ms: it takes %d", timeout_ms,
+                             SESSION_MS_MIN);
     if (conn->session.id != 0 && conn->session.id != id)
         hf__place_void_all(conn);
     conn->session.id = id;
