@@ -1,6 +1,7 @@
 """What the network loses: answers, requests, events, at any byte."""
 
 import random
+import time
 
 import tree
 from client import Answer
@@ -35,6 +36,25 @@ def a_create_whose_answer_was_lost_is_found_again(world):
                 check_empty(here)
             here.open(other, here.url(through=False, recipe=recipe))
             other.acquire("n", wait_ms=0)
+
+
+@case
+def a_create_that_is_answered_late_is_not_made_twice(world):
+    """Later than a claim waits for: it is asked again, while the first is still on its way."""
+    for recipe in RECIPES:
+        with setting(world, 1, through=True) as (here, client):
+            look = here.look()
+            here.open(client, here.url(recipe=recipe), connect_ms=60000)
+            for delay_ms in (0, 300, 800, 1500, 2500):
+                here.proxy.tell(f"delay {delay_ms}")
+                client.send("acquire 3000 60000 n")
+                time.sleep(2 * delay_ms / 1000)
+                here.proxy.tell("pass")
+                check_equal(Answer(client.hear()).status, "OK", "the late answer")
+                if recipe == "sequence":
+                    wait_until(lambda: len(tokens(look)) == 1, "one node")
+                client.release()
+                check_empty(here)
 
 
 @case
