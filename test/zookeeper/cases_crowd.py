@@ -95,6 +95,7 @@ def who_waits_and_who_holds_only_pings(world):
                 client.acquire("n", lease_ms=LEASE_MS)
             else:
                 here.stand(client, lease_ms=LEASE_MS)
+        wait_until(lambda: here.proxy.stat()["pings"] >= 6, "all that was to be asked was asked")
         start = here.proxy.stat()
         wait_until(lambda: here.proxy.stat()["pings"] - start["pings"] >= 12, "pings")
         end = here.proxy.stat()
