@@ -7,6 +7,7 @@ import socket
 import tree
 from client import Answer, check_run
 from harness import LIMIT_S, case, check, check_equal, wait_until
+from proxy import Proxy
 from setting import (LEASE_MS, RECIPES, check_empty, line, now_ns, owner_of, path_of, setting,
                      three, wait_line)
 
@@ -289,30 +290,47 @@ def a_follower_that_dies_after_a_ping_costs_the_holder_its_time(world):
         check(0 < seen_ns < gone_ns, f"valid {seen_ns - gone_ns} ns after its node was gone")
 
 
+class Lag:
+    """Three servers, one of which is told everything late."""
+
+    def __init__(self, world):
+        self.program = os.path.join(os.path.dirname(world.command), "test", "proxy", "proxy")
+        self.ways = {}  # (of, to): whoever follows `to` goes there
+
+    def between(self, of, to, port):
+        self.ways[of, to] = Proxy(self.program, port, speech=None)
+        return self.ways[of, to].port
+
+    def begin(self, here):
+        """Returns the leader, and the follower that lags from now on."""
+        leader, follower = here.store.leader(), here.store.followers()[0]
+        self.way = self.ways[here.servers.index(follower), here.servers.index(leader)]
+        return leader, follower
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for way in self.ways.values():
+            way.close()
+
+
 @case
 def a_new_session_on_a_server_that_lags_behind_takes_no_old_node_for_its_own(world):
-    """The follower is told everything late, as the leader's word takes its time to it."""
-    delays = {}
-
-    def between(of, to, port):
-        delays[of, to] = world.proxies(port)
-        return delays[of, to].port
-
-    with world_with_proxies(world), three(world, 2, between=between) as (here, client, other):
-        follower = here.store.followers()[0]
-        of, to = here.servers.index(follower), here.servers.index(here.store.leader())
+    with Lag(world) as lag, three(world, 2, between=lag.between) as (here, client, other):
+        leader, follower = lag.begin(here)
         session_id = here.open(client, here.store.url(at=[f"127.0.0.1:{follower.port}"]))
         first = client.acquire("n").fence
-        look, behind = here.look(here.store.leader()), here.look(follower)
+        look, behind = here.look(leader), here.look(follower)
         old, = wait_line(look, 1)
-        delays[of, to].tell("delay 800")
-        tree.expire(here.store.leader(), session_id)
+        lag.way.tell("delay 800")
+        tree.expire(leader, session_id)
         check_equal(owner_of(look, old), None, "the node, at the leader")
         check_equal(owner_of(behind, old), session_id, "the node, at the follower")
         wait_until(lambda: client.ask("event").startswith("lost"), "the loss")
         client.release("ELOST")
         fence = client.acquire("n", wait_ms=20000).fence
-        delays[of, to].tell("pass")
+        lag.way.tell("pass")
         new, = wait_line(look, 1)
         check(fence > first and new != old, "a node and a fence of its own")
         check(owner_of(look, new) != session_id, "it is of another session")
@@ -322,23 +340,17 @@ def a_new_session_on_a_server_that_lags_behind_takes_no_old_node_for_its_own(wor
         check_empty(here)
 
 
-class world_with_proxies:
-    """For links between servers: the world makes proxies, which end with it."""
-
-    def __init__(self, world):
-        self.world, self.made = world, []
-
-    def __enter__(self):
-        from proxy import Proxy
-
-        program = os.path.join(os.path.dirname(self.world.command), "test", "proxy", "proxy")
-
-        def add(port):
-            self.made.append(Proxy(program, port, speech=None))
-            return self.made[-1]
-
-        self.world.proxies = add
-
-    def __exit__(self, *_):
-        for proxy in self.made:
-            proxy.close()
+@case
+def a_break_through_a_server_that_lags_behind_finds_who_holds(world):
+    for recipe in RECIPES:
+        with Lag(world) as lag, three(world, 2, between=lag.between) as (here, holder, breaker):
+            leader, follower = lag.begin(here)
+            here.open(holder, here.store.url(at=[f"127.0.0.1:{leader.port}"], recipe=recipe))
+            here.open(breaker, here.store.url(at=[f"127.0.0.1:{follower.port}"], recipe=recipe))
+            lag.way.tell("delay 500")
+            fence = holder.acquire("n").fence
+            breaker.do(f"break {fence} n")
+            wait_until(lambda: holder.ask("event").startswith("lost"), "the loss")
+            lag.way.tell("pass")
+            holder.release("ELOST")
+            check_empty(here)
