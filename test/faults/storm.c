@@ -12,13 +12,14 @@ void storm_live(struct scene *scene, int part)
 {
     struct dice dice = { .state = (uint64_t)getpid() * 1000003u };
     hf_client *client = world_open(&scene->world);
+    bool shares = world_recipe(scene->world.url).promises & HF_PROMISE_SHARED;
 
     while (!atomic_load(&scene->stage->over)) {
         struct hf_acquire_options options = line_leasing(scene);
         struct turn turn;
         int status;
 
-        options.mode = dice_below(&dice, 3) ? HF_EXCLUSIVE : HF_SHARED;
+        options.mode = dice_below(&dice, 3) || !shares ? HF_EXCLUSIVE : HF_SHARED;
         options.wait_ms = 100 + (int64_t)dice_below(&dice, 2000);
         turn = scene_ask(scene, 1 + (uint32_t)dice_below(&dice, 2), options.mode);
         status = scene_take(scene, client, &turn, &options);
