@@ -161,7 +161,7 @@ CASE(a_wait_with_a_limit_succeeds_when_the_lock_comes_free_in_time)
 CASE(a_wait_that_timed_out_leaves_no_waiter_behind)
 {
     struct name name = world_name(world, "lock");
-    struct hf_acquire_options options = world_waiting(world, 100);
+    struct hf_acquire_options options = world_waiting(world, world->lease_ms / 8);
     hf_client *other = world_open(world);
     hf_grant *held = world_take(other, name.text, NULL);
     hf_grant *grant = NULL;

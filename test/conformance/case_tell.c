@@ -212,7 +212,7 @@ CASE(every_engine_has_one_default_recipe)
 CASE(stats_count_what_happened)
 {
     struct name name = world_name(world, "lock");
-    struct hf_acquire_options brief = world_waiting(world, 50);
+    struct hf_acquire_options brief = world_waiting(world, world->lease_ms / 8);
     struct hf_acquire_options fixed = world_fixed(world, world->lease_ms);
     struct hf_client_stats stats = world_stats(world->client);
     hf_client *other = world_open(world);
