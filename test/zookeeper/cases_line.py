@@ -74,6 +74,21 @@ def one_in_the_middle_that_goes_lets_nobody_in(world):
 
 
 @case
+def who_was_told_that_it_is_busy_stands_in_no_line(world):
+    """Or the next one who tries once finds it there, though nobody holds the lock any more."""
+    with setting(world, 2, through=True) as (here, holder, other):
+        look = here.look()
+        here.open(holder, here.url(through=False))
+        here.open(other, here.url())
+        holder.acquire("n")
+        here.proxy.tell("delay 300")
+        other.acquire("n", "EBUSY", wait_ms=0)
+        check_equal(len(line(look)), 1, "those in line")
+        holder.release()
+        holder.acquire("n", wait_ms=0)
+
+
+@case
 def whoever_has_a_number_stands_in_line_whatever_its_name(world):
     with setting(world, 2) as (here, client, second):
         look = here.look()
