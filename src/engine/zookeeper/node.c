@@ -41,6 +41,10 @@ static void claim(struct hf__zookeeper *conn, struct hf__place *place)
     uint32_t tries = place->tries;
 
     hf__place_begin(place);
+    if (place->is_creating) { /* asked again before the answer came: one create is enough */
+        look(conn, place, true);
+        return;
+    }
     place->is_creating = true;
     place->open++;
     if (tries > 0)
@@ -146,7 +150,8 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         hf__place_fail(conn, place, place->parent_error);
     } else if (place->error == HF__ZERROR_NO_NODE && place->tries++ < 3) {
         claim(conn, place);
-    } else if (place->error == HF__ZERROR_NODE_EXISTS || place->error == HF__ZERROR_NO_NODE) {
+    } else if (place->error == HF__ZERROR_NODE_EXISTS || place->error == HF__ZERROR_NO_NODE ||
+               place->error == HF__ZERROR_OK) {
         place->ahead_count = HF__AHEAD_UNKNOWN;
         place->maybe_made = false;
         hf__place_answer(conn, place, HF__REPLY_REFUSED);

@@ -102,7 +102,7 @@ static void claim(struct hf__zookeeper *conn, struct hf__place *place)
     place->skips = false;
     if (place->has_node)
         look(conn, place);
-    else if (place->maybe_made)
+    else if (place->maybe_made || place->is_creating) /* its answer comes before that of a search */
         search(conn, place);
     else
         make(conn, place);
@@ -145,19 +145,26 @@ static void weigh(struct hf__place *place, const struct hf__child *child)
         place->ahead = *child;
 }
 
-/* Of several that carry our token, the lowest is ours; the others are deleted. */
+/* It carries our token. Of several the lowest is ours, and the others are deleted; but what we
+ * stand in line with, or hold by, is kept: no other of ours is ahead of it. */
 static void adopt(struct hf__zookeeper *conn, struct hf__place *place,
                   const struct hf__child *child)
 {
     char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
-    bool lower = !place->has_node || hf__layout_is_before(child->sequence, place->node.sequence);
+    bool lower = !place->has_node ||
+                 (place->searches && hf__layout_is_before(child->sequence, place->node.sequence));
 
+    if (place->has_node && strcmp(child->name, place->node.name) == 0) {
+        place->is_listed = true;
+        return;
+    }
     if (place->has_node) {
         hf__ask_child_path(place, lower ? place->node.name : child->name, path);
         hf__ask_delete(conn, HF__STEP_NONE, NULL, path);
     }
-    if (lower)
-        place->node = *child;
+    if (!lower)
+        return;
+    place->node = *child;
     place->has_node = true;
     place->czxid = 0; /* it is asked for with the next look */
 }
@@ -176,10 +183,8 @@ static void read_line(struct hf__zookeeper *conn, struct hf__place *place,
 
         if (!hf__layout_child(conn, name.bytes, name.count, &child))
             continue;
-        if (place->searches && hf__layout_is_of(conn, &child, place))
+        if ((place->searches || place->has_node) && hf__layout_is_of(conn, &child, place))
             adopt(conn, place, &child);
-        else if (place->has_node && strcmp(child.name, place->node.name) == 0)
-            place->is_listed = true;
         else if (place->has_node)
             weigh(place, &child);
     }
