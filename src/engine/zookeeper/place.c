@@ -250,6 +250,8 @@ void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, 
         hf__place_answer(conn, place, HF__REPLY_GONE);
         place->reply.released = was_there;
         place->reply.cause = place->was_voided ? "expired" : NULL;
+    } else if (place->ticket.kind == HF__REQUEST_CLAIM && place->was_refused) {
+        hf__place_answer(conn, place, HF__REPLY_REFUSED);
     }
 }
 

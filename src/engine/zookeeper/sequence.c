@@ -98,6 +98,10 @@ static void again(struct hf__zookeeper *conn, struct hf__place *place)
 
 static void claim(struct hf__zookeeper *conn, struct hf__place *place)
 {
+    if (place->was_refused) { /* its node may still be there */
+        hf__place_leave(conn, place);
+        return;
+    }
     place->tries = 0;
     place->skips = false;
     if (place->has_node)
@@ -343,8 +347,9 @@ static void decide_wait(struct hf__zookeeper *conn, struct hf__place *place)
         hf__place_fail(conn, place, place->error);
         return;
     }
-    if (!place->queueing) { /* it tried, and stands in no line: its node goes by itself */
-        hf__place_answer(conn, place, HF__REPLY_REFUSED);
+    if (!place->queueing) { /* it tried, and stands in no line: it is told when its node is gone */
+        place->was_refused = true;
+        hf__place_leave(conn, place);
         return;
     }
     place->state = HF__PLACE_QUEUED;

@@ -163,8 +163,9 @@ struct hf__place {
     bool maybe_made; /* a create was sent, and its answer never came */
     bool is_creating;
     bool was_broken;
-    bool was_voided; /* the session ended */
-    bool is_doubted; /* a node that is not told from another's: it may be another's by now */
+    bool was_voided;  /* the session ended */
+    bool was_refused; /* it tried once, and leaves: the core hears it when the node is gone */
+    bool is_doubted;  /* a node that is not told from another's: it may be another's by now */
     struct hf__child node;
     int64_t czxid;
 
@@ -416,7 +417,7 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns);
 /* That the session lives is all that it asks: it is answered with the next ping, or at once if one
  * was answered a moment ago. */
 void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place);
-/* The node goes; the answer to a RELEASE follows when it is gone. */
+/* The node goes; the answer, to a RELEASE or to a CLAIM that was refused, follows when it is gone. */
 void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
 void hf__place_begin(struct hf__place *place); /* a new course */
