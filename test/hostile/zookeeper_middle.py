@@ -14,9 +14,9 @@ import threading
 import middle
 
 XID_EVENT, XID_PING = -1, -2
-STEPS = {  # by opcode; `data` and `children` are told apart by their paths
+STEPS = {  # by opcode; `data`, `children` and `sync` are told apart by their paths
     1: "parent", 19: "parent", 2: "delete", 3: "exists", 4: "data", 5: "set", 8: "children",
-    9: "sync", 11: "ping", 14: "check", 15: "create", 18: "unwatch", 100: "auth", 101: "watches",
+    9: "sync", 14: "check", 15: "create", 18: "unwatch", 100: "auth", 101: "watches",
     -11: "close"}
 CONFIG = b"/zookeeper/config"
 
@@ -91,6 +91,8 @@ class Link(middle.Link):
             path = rest[4:4 + struct.unpack(">i", rest[:4])[0]]
         if path == CONFIG:
             step = "config"
+        elif step == "sync" and path == b"/":
+            step = "beat"
         elif step == "children" and path.count(b"/") == 1:
             step = "root"
         elif step == "data" and rest[-1]:

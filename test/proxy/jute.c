@@ -1,18 +1,21 @@
 /* jute.c: which packets does a stream of ZooKeeper's consist of, and which did nobody ask for?
  *
  * A packet is a length and so many bytes. Its first four are a number: the answer's is that of its
- * request, an event's is -1, a ping's -2; the first packet of either side has none. The length and
- * the number are kept back until they are whole; then it is decided whether the packet passes.
+ * request, an event's is -1, a ping's -2; the first packet of either side has none. The next four of
+ * a request say what it asks for. This head is kept back until it is whole; then it is decided
+ * whether the packet passes.
  *
  * What can go wrong: the stream is not ZooKeeper's; then lengths are nonsense, and all passes that
- * does not look like an event. A packet of less than four bytes passes, too. */
+ * does not look like an event. A packet of less than eight bytes passes, too. */
 #include "jute.h"
 
 #include <string.h>
 
 #define XID_EVENT    0xFFFFFFFFu
 #define XID_PING     0xFFFFFFFEu
+#define OPCODE_SYNC  9
 #define NUMBER_BYTES 4
+#define INSIDE_BYTES (JUTE_HEAD_BYTES - NUMBER_BYTES) /* of the head, behind the length */
 
 static uint32_t number_at(const uint8_t *bytes)
 {
@@ -32,9 +35,9 @@ static bool step(struct jute *jute, uint8_t byte)
     if (jute->head_bytes < NUMBER_BYTES)
         return false;
     length = number_at(jute->head);
-    if (length >= NUMBER_BYTES && jute->head_bytes < JUTE_HEAD_BYTES)
+    if (length >= INSIDE_BYTES && jute->head_bytes < JUTE_HEAD_BYTES)
         return false;
-    jute->left = length >= NUMBER_BYTES ? length - NUMBER_BYTES : length;
+    jute->left = length >= INSIDE_BYTES ? length - INSIDE_BYTES : length;
     return true;
 }
 
@@ -52,11 +55,15 @@ void jute_count(struct jute *jute, const uint8_t *bytes, size_t count, struct ju
 {
     for (size_t i = 0; i < count; i++) {
         bool greeting = !jute->greeted;
+        uint32_t xid;
 
         if (!step(jute, bytes[i]))
             continue;
-        if (xid_of(jute) == XID_PING)
+        xid = xid_of(jute);
+        if (xid == XID_PING)
             counts->pings++;
+        else if (xid != 0 && number_at(jute->head + 2 * NUMBER_BYTES) == OPCODE_SYNC)
+            counts->syncs++;
         else if (!greeting)
             counts->packets++;
         jute->head_bytes = 0;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JUTE_HEAD_BYTES 8 /* the length, and the number (xid) that the packet begins with */
+#define JUTE_HEAD_BYTES 12 /* the length, the number (xid), and what a request asks for */
 
 /* Where a stream of packets stands; zeroed at its beginning. */
 struct jute {
@@ -21,7 +21,8 @@ struct jute {
 struct jute_counts {
     uint64_t events;  /* to the client: what it watches has changed */
     uint64_t pings;   /* to the server */
-    uint64_t packets; /* to the server: all but pings and greetings */
+    uint64_t syncs;   /* to the server */
+    uint64_t packets; /* to the server: all but pings, syncs and greetings */
     uint64_t dropped;
 };
 

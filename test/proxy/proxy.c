@@ -19,7 +19,8 @@
  *                           needs --redis or --zookeeper
  *     mild                  delays of up to 5 ms, and some bytes one at a time
  *     stat                  `ok links N cuts N up N down N lost N dropped N fates N`, and of
- *                           ZooKeeper `events N pings N packets N`: to the client, to the server
+ *                           ZooKeeper `events N pings N syncs N packets N`: the first to the
+ *                           client, the others to the server
  *
  * What lasts can be combined. The end of the input is the end of the proxy. Random draws come from
  * the seed. */
@@ -219,10 +220,10 @@ static void obey(struct proxy *proxy, const char *line)
     if (strcmp(line, "stat") == 0) {
         (void)printf("ok links %" PRIu64 " cuts %" PRIu64 " up %" PRIu64 " down %" PRIu64
                      " lost %" PRIu64 " dropped %" PRIu64 " fates %" PRIu64 " events %" PRIu64
-                     " pings %" PRIu64 " packets %" PRIu64 "\n",
+                     " pings %" PRIu64 " syncs %" PRIu64 " packets %" PRIu64 "\n",
                      tally->links, tally->cuts, tally->bytes[UP], tally->bytes[DOWN],
                      tally->lost_bytes, tally->dropped + tally->jute.dropped, tally->fates,
-                     tally->jute.events, tally->jute.pings, tally->jute.packets);
+                     tally->jute.events, tally->jute.pings, tally->jute.syncs, tally->jute.packets);
         return;
     }
     if (strcmp(line, "cut") == 0 || strncmp(line, "cut ", 4) == 0)

@@ -1,4 +1,4 @@
-"""What many cost: one who leaves wakes one other, and who waits only pings."""
+"""What many cost: one who leaves wakes one other, and who waits asks for hardly anything."""
 
 import contextlib
 import os
@@ -87,7 +87,7 @@ def of_five_hundred_who_wait_one_is_woken(world):
 
 
 @case
-def who_waits_and_who_holds_only_pings(world):
+def who_waits_and_who_holds_only_beats(world):
     with setting(world, 3, through=True) as (here, *clients):
         for client in clients:
             here.open(client, here.url(), LEASE_MS)
@@ -95,9 +95,9 @@ def who_waits_and_who_holds_only_pings(world):
                 client.acquire("n", lease_ms=LEASE_MS)
             else:
                 here.stand(client, lease_ms=LEASE_MS)
-        wait_until(lambda: here.proxy.stat()["pings"] >= 6, "all that was to be asked was asked")
+        wait_until(lambda: here.proxy.stat()["syncs"] >= 6, "all that was to be asked was asked")
         start = here.proxy.stat()
-        wait_until(lambda: here.proxy.stat()["pings"] - start["pings"] >= 12, "pings")
+        wait_until(lambda: here.proxy.stat()["syncs"] - start["syncs"] >= 12, "beats")
         end = here.proxy.stat()
         check_equal(end["packets"] - start["packets"], 0, "requests of who waits and who holds")
         check_equal(end["events"] - start["events"], 0, "events")

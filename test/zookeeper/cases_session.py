@@ -260,8 +260,8 @@ def fences_rise_whatever_was_deleted_and_restarted(world):
 
 
 @case
-def a_follower_that_dies_after_a_ping_costs_the_holder_its_time(world):
-    """The leader hears of pings only when it asks its followers, every half tick. Of this one it
+def a_follower_that_dies_after_a_beat_costs_the_holder_its_time(world):
+    """The leader hears who lives only when it asks its followers, every half tick. Of this one it
     never does: it lets the session end as if the one before had been the last. The client, which
     reaches nobody else, must not believe longer than that, though it had an answer."""
     with three(world, 1, through=True) as (here, holder):
@@ -280,8 +280,8 @@ def a_follower_that_dies_after_a_ping_costs_the_holder_its_time(world):
         for proxy in others:
             proxy.tell("stop")
         before = at.stat()
-        wait_until(lambda: at.stat()["pings"] > before["pings"] and
-                   at.stat()["down"] > before["down"], "the answer to a ping")
+        wait_until(lambda: at.stat()["syncs"] > before["syncs"] and
+                   at.stat()["down"] > before["down"], "the answer to a beat")
         follower.kill()
         holder.send("hold")
         check_equal(look.wait_event(), ("deleted", path_of("n", child)), "what the leader tells")
@@ -354,3 +354,23 @@ def a_break_through_a_server_that_lags_behind_finds_who_holds(world):
             lag.way.tell("pass")
             holder.release("ELOST")
             check_empty(here)
+
+
+@case
+def a_follower_that_is_cut_off_from_its_leader_keeps_nobody_valid(world):
+    """It answers pings and questions by itself until it notices, after syncLimit ticks. The leader,
+    which has the other one, lets the session end meanwhile: its node is gone."""
+    config = {"syncLimit": 60}
+    with Lag(world) as lag, three(world, 1, between=lag.between, config=config) as (here, holder):
+        leader, follower = lag.begin(here)
+        here.open(holder, here.store.url(at=[f"127.0.0.1:{follower.port}"]), 2 * LEASE_MS)
+        holder.acquire("n")
+        look = here.look(leader)
+        child, = wait_line(look, 1)
+        look.stat(path_of("n", child), watch=True)
+        lag.way.tell("stop")
+        holder.send("hold")
+        check_equal(look.wait_event(), ("deleted", path_of("n", child)), "what the leader tells")
+        gone_ns = now_ns()
+        seen_ns = int(holder.hear())
+        check(0 < seen_ns < gone_ns, f"valid {seen_ns - gone_ns} ns after its node was gone")

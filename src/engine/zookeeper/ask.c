@@ -62,16 +62,41 @@ static int32_t next_xid(struct hf__zookeeper *conn, enum hf__step step)
     return conn->xid;
 }
 
+/* Of what changes nothing, only a `sync` goes to the leader; the rest any server answers alone. */
+static bool is_led(enum hf__opcode opcode)
+{
+    switch (opcode) {
+    case HF__OPCODE_CREATE:
+    case HF__OPCODE_DELETE:
+    case HF__OPCODE_SET_DATA:
+    case HF__OPCODE_SYNC:
+    case HF__OPCODE_MULTI:
+    case HF__OPCODE_CREATE2:
+    case HF__OPCODE_CREATE_CONTAINER:
+    case HF__OPCODE_CLOSE:
+        return true;
+    case HF__OPCODE_EXISTS:
+    case HF__OPCODE_GET_DATA:
+    case HF__OPCODE_GET_CHILDREN:
+    case HF__OPCODE_CHECK:
+    case HF__OPCODE_REMOVE_WATCHES:
+    case HF__OPCODE_AUTH:
+    case HF__OPCODE_SET_WATCHES:
+    case HF__OPCODE_FAILED:
+        return false;
+    }
+    return false;
+}
+
 /* NULL: it has no place in line, or memory ran out: what is written then goes nowhere. */
 struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
                                  struct hf__place *owner, enum hf__opcode opcode)
 {
     struct hf__zasked *asked;
 
-    conn->asked_ns = conn->now_ns;
     hf__jute_begin(&conn->out);
-    if (step == HF__STEP_PING || step == HF__STEP_AUTH) { /* their answers come out of line */
-        hf__jute_put_i32(&conn->out, step == HF__STEP_PING ? HF__XID_PING : HF__XID_AUTH);
+    if (step == HF__STEP_AUTH) { /* its answer comes out of line */
+        hf__jute_put_i32(&conn->out, HF__XID_AUTH);
         hf__jute_put_i32(&conn->out, opcode);
         return NULL;
     }
@@ -88,6 +113,7 @@ struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
         .sent_ns = conn->now_ns,
         .owner = owner,
         .course = owner ? owner->course : 0,
+        .leads = is_led(opcode),
     };
     hf__list_init(&asked->place);
     hf__list_append(&conn->asked, &asked->place);
@@ -235,11 +261,14 @@ void hf__ask_unwatch_children(struct hf__zookeeper *conn, const char *path)
     hf__ask_end(conn);
 }
 
-void hf__ask_ping(struct hf__zookeeper *conn)
+/* A ping would be answered by a server whose leader does not hear of us any more. */
+void hf__ask_beat(struct hf__zookeeper *conn)
 {
-    hf__ask_begin(conn, HF__STEP_PING, NULL, HF__OPCODE_PING);
+    hf__ask_begin(conn, HF__STEP_BEAT, NULL, HF__OPCODE_SYNC);
+    put_path(conn, "");
     hf__ask_end(conn);
-    conn->ping_ns = conn->now_ns;
+    conn->led_ns = conn->now_ns;
+    conn->is_beating = true;
 }
 
 void hf__ask_auth(struct hf__zookeeper *conn)

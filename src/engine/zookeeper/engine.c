@@ -52,7 +52,8 @@ static void forget_connection(struct hf__zookeeper *conn)
     conn->greeted = false;
     conn->may_read = false;
     conn->reads_left = READS_MAX;
-    conn->ping_ns = conn->lived_ns = 0;
+    conn->lived_ns = 0;
+    conn->is_beating = false;
     HF__LIST_FOR(node, &conn->asked)
     {
         hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));

@@ -14,7 +14,7 @@
 #include "engine/zookeeper/zookeeper.h"
 
 #define BUCKETS_FIRST 256
-#define FRESH         12 /* such a part of the lease is not worth another ping */
+#define FRESH         12 /* such a part of the lease is not worth another beat */
 
 /* --- the table --- */
 
@@ -349,7 +349,7 @@ void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place)
         hf__list_append(&conn->renewals, &place->renewal);
 }
 
-/* A ping answers also for whoever asked after it was sent: from then on it is valid. */
+/* A beat answers also for whoever asked after it was sent: from then on it is valid. */
 void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
 {
     HF__LIST_FOR(node, &conn->renewals)
@@ -411,7 +411,7 @@ void hf__place_end_all(struct hf__zookeeper *conn)
     {
         hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));
     }
-    conn->ping_ns = 0;
+    conn->is_beating = false;
 }
 
 void hf__place_void_all(struct hf__zookeeper *conn)

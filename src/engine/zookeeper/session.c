@@ -2,8 +2,10 @@
  *
  * The first word on a connection asks for a session, or for the one that we have; the server
  * answers with what it granted. Then we name ourselves, if there is a user, and ask which servers
- * there are. The session lives as long as something is asked within its time: a ping where nothing
- * else is. One ping answers for all turns and waiters of the client.
+ * there are. The session lives as long as something is asked within its time. What a server answers
+ * alone, a ping among it, proves nothing of the leader, which is who ends sessions: so a `sync`,
+ * which the leader answers, is the beat where nothing else goes there. One answers for all turns and
+ * waiters of the client.
  *
  * What can go wrong: the session has ended meanwhile: its nodes are gone, and all places are told.
  * The server says nothing: after two thirds of the time we go to another one. */
@@ -15,7 +17,7 @@
 
 #define CONFIG_PATH    "/zookeeper/config"
 #define SESSION_MS_MIN 100
-#define PINGS          5 /* in the time of a session in which nothing else is asked */
+#define BEATS          5 /* in the time of a session in which the leader is asked nothing else */
 #define TICKS          4 /* a tick counts for no more than such a part of a session */
 
 static void resume(struct hf__zookeeper *conn)
@@ -76,6 +78,7 @@ static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *pack
     memcpy(conn->session.key, key.bytes, HF__SESSION_KEY_BYTES);
     conn->session.timeout_ns = (uint64_t)timeout_ms * (uint64_t)HF__NS_PER_MS;
     conn->session.older_ns = conn->session.newer_ns = conn->knocked_ns; /* the leader was asked */
+    conn->led_ns = conn->knocked_ns;
     conn->introduced = true;
     greet(conn);
     return HF_OK;
@@ -147,10 +150,22 @@ void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
     uint64_t most_ns = session->timeout_ns / TICKS;
     uint64_t tick_ns = conn->tick_ns < most_ns ? conn->tick_ns : most_ns;
 
+    if (sent_ns > conn->led_ns)
+        conn->led_ns = sent_ns;
     if (sent_ns < session->newer_ns + tick_ns)
         return;
     session->older_ns = session->newer_ns;
     session->newer_ns = sent_ns;
+}
+
+static int hear_beat(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error)
+{
+    if (error != HF__ZERROR_OK)
+        return hf__ask_status(conn, error);
+    conn->is_beating = false;
+    conn->lived_ns = asked->sent_ns;
+    hf__place_renewed(conn, conn->lived_ns);
+    return HF_OK;
 }
 
 static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int32_t error,
@@ -164,9 +179,10 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
             return hf__ask_status(conn, error);
         hear_config(conn, error, packet);
         return HF_OK;
+    case HF__STEP_BEAT:
+        return hear_beat(conn, asked, error);
     case HF__STEP_NONE:
     case HF__STEP_AUTH:
-    case HF__STEP_PING:
     case HF__STEP_WATCHES:
         return HF_OK;
     case HF__STEP_DELETE:
@@ -214,36 +230,30 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     int32_t error;
     int status;
 
-    conn->heard_ns = conn->now_ns;
-    if (!conn->introduced)
+    if (!conn->introduced) {
+        conn->heard_ns = conn->now_ns;
         return hear_welcome(conn, packet);
+    }
     xid = hf__jute_get_i32(packet);
     zxid = hf__jute_get_i64(packet);
     error = hf__jute_get_i32(packet);
     if (packet->broken)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an answer");
     conn->session.known_zxid = conn->session.seen_zxid;
-    /* What a ping tells may be ahead of events that are still to come. */
-    if (xid != HF__XID_PING && xid != HF__XID_AUTH && zxid > conn->session.seen_zxid)
+    /* What an answer out of line tells may be ahead of events that are still to come. */
+    if (xid != HF__XID_AUTH && zxid > conn->session.seen_zxid)
         conn->session.seen_zxid = zxid;
     if (xid == HF__XID_AUTH)
         return error == HF__ZERROR_OK ? HF_OK : hf__ask_status(conn, error);
-    if (xid == HF__XID_PING && error != HF__ZERROR_OK)
-        return hf__ask_status(conn, error);
-    if (xid == HF__XID_PING && conn->ping_ns != 0) {
-        conn->lived_ns = conn->ping_ns;
-        conn->ping_ns = 0;
-        hf__session_lives(conn, conn->lived_ns);
-        hf__place_renewed(conn, conn->lived_ns);
-        return HF_OK;
-    }
     if (xid == HF__XID_EVENT)
         return hear_event(conn, packet);
     if (hf__list_empty(&conn->asked) || asked->xid != xid)
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server answered what nobody asked");
     hf__list_remove(&asked->place);
-    hf__session_lives(conn, asked->sent_ns);
+    conn->heard_ns = conn->now_ns;
+    if (asked->leads && error == HF__ZERROR_OK)
+        hf__session_lives(conn, asked->sent_ns);
     status = hear_answer(conn, asked, error, packet);
     hf__list_append(&conn->free_asked, &asked->place);
     if (status == HF_OK && error == HF__ZERROR_OK && packet->broken)
@@ -251,27 +261,27 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
     return status;
 }
 
-/* When the next ping is due: whoever asked something has been heard. */
-static uint64_t ping_at(const struct hf__zookeeper *conn)
+/* When the next beat is due: whoever asked the leader something has been heard. */
+static uint64_t beat_at(const struct hf__zookeeper *conn)
 {
-    if (!conn->greeted || conn->ping_ns != 0)
+    if (!conn->greeted || conn->is_beating)
         return HF__NEVER;
     if (!hf__list_empty(&conn->renewals))
         return 0;
-    return conn->asked_ns + conn->session.timeout_ns / PINGS;
+    return conn->led_ns + conn->session.timeout_ns / BEATS;
 }
 
 static uint64_t silent_at(const struct hf__zookeeper *conn)
 {
-    return conn->greeted && (conn->ping_ns != 0 || !hf__list_empty(&conn->asked))
+    return conn->greeted && !hf__list_empty(&conn->asked)
                ? conn->heard_ns + 2 * conn->session.timeout_ns / 3
                : HF__NEVER;
 }
 
 void hf__session_keep(struct hf__zookeeper *conn)
 {
-    if (conn->now_ns >= ping_at(conn))
-        hf__ask_ping(conn);
+    if (conn->now_ns >= beat_at(conn))
+        hf__ask_beat(conn);
     if (conn->now_ns < silent_at(conn))
         return;
     hf__zookeeper_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE,
@@ -281,8 +291,8 @@ void hf__session_keep(struct hf__zookeeper *conn)
 
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn)
 {
-    uint64_t ping_ns = ping_at(conn);
+    uint64_t beat_ns = beat_at(conn);
     uint64_t silent_ns = silent_at(conn);
 
-    return ping_ns < silent_ns ? ping_ns : silent_ns;
+    return beat_ns < silent_ns ? beat_ns : silent_ns;
 }

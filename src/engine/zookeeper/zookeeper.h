@@ -30,7 +30,6 @@ enum hf__opcode {
     HF__OPCODE_GET_DATA = 4,
     HF__OPCODE_SET_DATA = 5,
     HF__OPCODE_SYNC = 9,
-    HF__OPCODE_PING = 11,
     HF__OPCODE_GET_CHILDREN = 8,
     HF__OPCODE_CHECK = 13,
     HF__OPCODE_MULTI = 14,
@@ -68,7 +67,6 @@ enum hf__zerror {
 /* The numbers of answers that are not in line. */
 enum hf__xid {
     HF__XID_EVENT = -1,
-    HF__XID_PING = -2,
     HF__XID_AUTH = -4,
 };
 
@@ -97,8 +95,8 @@ struct hf__child {
 /* What a question to the server is for. */
 enum hf__step {
     HF__STEP_NONE, /* nobody waits for the answer */
-    HF__STEP_AUTH, /* these two have no place in line */
-    HF__STEP_PING,
+    HF__STEP_AUTH, /* it has no place in line */
+    HF__STEP_BEAT, /* through the leader: the session lives */
     HF__STEP_CONFIG,
     HF__STEP_WATCHES, /* after the session came to another connection */
     HF__STEP_PARENT,
@@ -133,6 +131,7 @@ struct hf__zasked {
     uint32_t course;         /* of the owner: answers to an earlier one mean nothing */
     uint32_t index;          /* of a listing: which child */
     bool watches;            /* the answer says that the server watches for us */
+    bool leads;              /* the leader answers it, and not the server by itself */
 };
 
 enum hf__place_state {
@@ -146,7 +145,7 @@ enum hf__place_state {
 struct hf__place {
     struct hf__list member;  /* in conn->places */
     struct hf__list telling; /* in conn->telling: it has something for the core */
-    struct hf__list renewal; /* in conn->renewals: it waits for an answer to a ping */
+    struct hf__list renewal; /* in conn->renewals: it waits for an answer to a beat */
     struct hf__place *chain; /* of one bucket */
     enum hf__place_state state;
     uint64_t claim_id;
@@ -220,9 +219,9 @@ struct hf__session {
     uint8_t key[HF__SESSION_KEY_BYTES];
     uint64_t timeout_ns; /* as agreed upon */
     int64_t seen_zxid;
-    /* When two requests were written that were answered. The leader hears of what other servers
-     * were asked only every half tick: of the newer one perhaps never, if its server died; of the
-     * older one it has heard, because that server still lived a tick later. */
+    /* When two requests were written that the leader answered. It hears of who was heard by other
+     * servers only every half tick: of the newer one perhaps never, if that server died or was cut
+     * off; of the older one it has heard, because they still spoke with each other a tick later. */
     uint64_t newer_ns;
     uint64_t older_ns;
     int64_t known_zxid; /* what was seen before the answer that is being heard */
@@ -300,10 +299,10 @@ struct hf__zookeeper {
     bool ending;
     int end_status;
     int32_t xid;
-    uint64_t heard_ns; /* when anything last came */
-    uint64_t asked_ns; /* when anything was last written down */
-    uint64_t lived_ns; /* when the last ping that was answered was written; 0: none on this one */
-    uint64_t ping_ns;  /* when the ping that is under way was written; 0: none is */
+    uint64_t heard_ns; /* when an answer last came */
+    uint64_t led_ns;   /* when the last was written that the leader answered, or a beat */
+    uint64_t lived_ns; /* when the last beat that was answered was written; 0: none on this one */
+    bool is_beating;   /* a beat is under way */
     struct hf__session session;
     uint64_t first_deadline_ns; /* no place has an earlier one */
     uint64_t evict_at_ns;       /* the same for theirs */
@@ -385,7 +384,7 @@ void hf__ask_set_data(struct hf__zookeeper *conn, enum hf__step step, struct hf_
                       const char *path, const char *data);
 void hf__ask_sync(struct hf__zookeeper *conn, const char *path);
 void hf__ask_unwatch_children(struct hf__zookeeper *conn, const char *path);
-void hf__ask_ping(struct hf__zookeeper *conn);
+void hf__ask_beat(struct hf__zookeeper *conn);
 void hf__ask_auth(struct hf__zookeeper *conn);
 void hf__ask_connect(struct hf__zookeeper *conn);
 void hf__ask_close(struct hf__zookeeper *conn);
@@ -414,7 +413,7 @@ void hf__place_expire(struct hf__zookeeper *conn);
 void hf__place_end_all(struct hf__zookeeper *conn);  /* the connection ends */
 void hf__place_void_all(struct hf__zookeeper *conn); /* the session has ended */
 void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns);
-/* That the session lives is all that it asks: it is answered with the next ping, or at once if one
+/* That the session lives is all that it asks: it is answered with the next beat, or at once if one
  * was answered a moment ago. */
 void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place);
 /* The node goes; the answer, to a RELEASE or to a CLAIM that was refused, follows when it is gone. */
@@ -429,7 +428,7 @@ uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__p
 /* Can a node that was made for us have it? It is later than all that was seen before. */
 bool hf__session_is_new(const struct hf__zookeeper *conn, int64_t czxid);
 int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet);
-/* What was written then is answered. */
+/* What was written then, the leader has answered. */
 void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns);
 void hf__session_keep(struct hf__zookeeper *conn);
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
