@@ -1,0 +1,396 @@
+/* etcd.h: what the files of this engine share.
+ *
+ * Two connections go to one server: calls, and what is kept: leases and the watch. Leases outlive
+ * them, and so do the stands: each claim of the core is one (stand.c), with one key at the server,
+ * which goes when its lease ends. Stands for the same lock are in one line (line.c), where events
+ * of the watch find them. */
+#ifndef HF_ENGINE_ETCD_ETCD_H
+#define HF_ENGINE_ETCD_ETCD_H
+
+#include "base/list.h"
+#include "base/name.h"
+#include "base/secret.h"
+#include "base/stream.h"
+#include "engine/bearer.h"
+#include "engine/engine.h"
+#include "engine/etcd/memory.h"
+#include "engine/etcd/message.h"
+#include "engine/etcd/rpc.h"
+#include "engine/roll.h"
+
+#define HF__ETCD_PORT        2379
+#define HF__LOCK_KEY_BYTES   2304 /* path, prefix, a name and "/" */
+#define HF__OWN_KEY_BYTES    (HF__LOCK_KEY_BYTES + 2 * HF__TOKEN_BYTES + 1)
+#define HF__LINE_MAX_ETCD    65536 /* who waits for one lock */
+
+struct hf__etcd;
+struct hf__stand;
+
+enum hf__way { HF__WAY_CALLS, HF__WAY_KEEP };
+#define HF__WAYS 2
+
+/* What a question to the server is for. */
+enum hf__query {
+    HF__QUERY_NONE, /* nobody waits for the answer */
+    HF__QUERY_LOGIN,
+    HF__QUERY_STATUS,
+    HF__QUERY_MEMBERS,
+    HF__QUERY_PROBE, /* a read that only the true leader can answer */
+    HF__QUERY_GRANT, /* a lease */
+    HF__QUERY_REVOKE,
+    HF__QUERY_CLAIM,
+    HF__QUERY_LOOK,
+    HF__QUERY_DELETE, /* the own key */
+    HF__QUERY_UNDO,   /* the same, where a claim may still be under way */
+    HF__QUERY_MOVE,   /* to another lease */
+    HF__QUERY_LOWER,
+    HF__QUERY_LIST,
+    HF__QUERY_SEEK, /* what is to be broken */
+    HF__QUERY_BREAK,
+};
+
+/* A question that is under way. */
+struct hf__quest {
+    struct hf__list place; /* in conn->quests, or in conn->free_quests */
+    enum hf__query query;
+    uint64_t sent_ns;
+    enum hf__way way;
+    struct hf__stand *stand; /* NULL: nobody's, or nobody's any more */
+    uint32_t course;         /* of the stand, or of the listing: answers to an earlier one mean
+                              * nothing */
+    int64_t lease_id;
+};
+
+/* Turns of equal length share one; a turn that must not be renewed has its own. */
+struct hf__lease {
+    struct hf__list member; /* in conn->leases */
+    struct hf__list stands;
+    struct hf__list renewals; /* stands that want to know that it lives */
+    struct hf__list waiting;  /* stands that go on when it is granted */
+    uint32_t pins;            /* stands that want to move there */
+    int64_t id;               /* chosen by us, so that it may be granted twice */
+    int64_t ttl_s;            /* asked for */
+    uint64_t ttl_ns;          /* granted */
+    bool is_fixed;
+    bool is_alive; /* as far as we know */
+    bool is_asked; /* a grant is under way */
+    bool is_kept;  /* a sign of life is under way */
+    /* Whatever the server counts, it began to count after this. */
+    uint64_t alive_ns;
+    uint64_t probed_ns; /* when the read was sent that was answered before the sign of life was */
+    uint64_t kept_ns;   /* when the last sign of life was sent */
+    /* Claims that may still be under way somewhere, though nobody waits for them, carry an older
+     * number: the key that counts lives as long as the lease. */
+    int64_t guard;
+};
+
+/* A lock that somebody of ours wants. */
+struct hf__line {
+    struct hf__line *chain; /* of one bucket */
+    uint64_t hash;
+    struct hf__list stands;
+    int64_t told_revision; /* of the last event that was heard of it */
+    bool hashed; /* the key has only a hash of the name */
+    size_t name_bytes;
+    const char *name;
+    size_t key_bytes;
+    char key[]; /* with the "/" at its end; then the name */
+};
+
+enum hf__stand_state {
+    HF__STAND_OUTSIDE, /* it has no key that we know of */
+    HF__STAND_QUEUED,
+    HF__STAND_HELD,
+    HF__STAND_LEAVING,
+};
+
+/* One claim, from its first question until its key is known to be gone. */
+struct hf__stand {
+    struct hf__entry entry; /* first */
+    struct hf__line *line;
+    struct hf__list neighbour; /* in line->stands */
+    struct hf__lease *lease;   /* NULL: none yet */
+    struct hf__list lodger;    /* in lease->stands */
+    struct hf__lease *next;    /* where it wants to move; NULL: it does not */
+    struct hf__list renewal;   /* in lease->renewals or lease->waiting */
+    enum hf__stand_state state;
+    bool queueing;
+    bool is_fixed;
+    int mode;
+    uint64_t lease_ns;
+    uint64_t fence; /* RELEASE: of the own grant, or 0 */
+
+    int64_t revision; /* of the key; 0: it has none that we know of */
+    bool maybe_made;  /* a claim was sent, and its answer never came */
+    bool was_broken;
+    bool was_voided;  /* its lease ended */
+    bool was_refused; /* it tried once, and leaves: the core hears it when the key is gone */
+    uint32_t course;
+    uint32_t tries;
+
+    bool others_wait;
+    uint32_t ahead_count;
+    bool has_ahead;
+    uint64_t ahead_hash;  /* of the key of the one that it waits for */
+    char *evict_key;      /* of one ahead that was broken; NULL: it was not */
+    size_t evict_bytes;
+    int64_t evict_revision;
+    uint64_t evict_at_ns; /* when it has had its grace */
+    uint64_t looked_ns;
+
+    char token[2 * HF__TOKEN_BYTES + 1];
+    char bearer[HF__BEARER_BYTES];
+};
+
+/* The watch over all locks of the prefix, and the stream that keeps leases. */
+struct hf__watch {
+    struct hf__rpc_call *call; /* NULL: none is open */
+    bool is_up;                /* what happens from now on is told */
+};
+
+/* A LIST or BREAK under way. One at a time. */
+struct hf__listing {
+    bool active;
+    struct hf__ticket ticket;
+    uint64_t deadline_ns;
+    uint64_t fence;
+    bool all;
+    char glob[HF_NAME_BYTES_MAX + 1];
+    uint32_t number; /* of this listing: answers to an earlier one mean nothing */
+    int64_t revision; /* all pages tell of this one */
+    int64_t page_limit;
+    Hf__Etcd__RangeResponse *page;
+    size_t page_at; /* those before it are told */
+    size_t line_to; /* the line that is told now ends there */
+    char key[HF__OWN_KEY_BYTES]; /* where the page begins, or the line with what is to be broken */
+    size_t key_bytes;
+    char name[HF_NAME_BYTES_MAX + 1];
+    size_t name_bytes;
+    size_t waiting;
+    bool writer_is_seen;
+    bool reader_is_seen;
+    struct hf_holding entry;
+    struct hf__holder holder;
+    bool has_reply;
+    struct hf__reply reply;
+};
+
+/* One of the two connections. */
+struct hf__etcd_link {
+    struct hf__stream *stream; /* NULL: none */
+    enum hf__stream_state state;
+    struct hf__rpc *rpc;
+    uint64_t heard_ns; /* when anything last came */
+    bool may_read;
+    uint32_t reads_left;
+};
+
+struct hf__etcd {
+    struct hf__conn base;
+    bool is_born;
+    const struct hf__url *url;
+    struct hf__etcd_link links[HF__WAYS];
+    uint64_t now_ns;
+    size_t server; /* whom we are connected to, or try */
+    size_t tried;  /* so many servers since open() */
+    uint64_t server_by_ns;
+    bool is_greeting; /* the first questions were asked */
+    uint32_t greetings_left;
+    bool greeted;
+    bool ending;
+    int end_status;
+
+    struct hf__roll roll;
+    struct hf__line **buckets;
+    size_t bucket_count;
+    size_t line_count;
+    struct hf__list leases;
+    struct hf__list quests;
+    struct hf__list free_quests;
+    struct hf__watch watch;
+    struct hf__rpc_call *keeping; /* the stream of signs of life; NULL: none is open */
+    struct hf__listing listing;
+    uint64_t evict_at_ns; /* no stand has an earlier one */
+    uint64_t look_at_ns;  /* when somebody may look though nothing was heard */
+    uint64_t probe_ns;    /* when the probe that is under way was sent; 0: none is */
+    int64_t seen_revision;
+    uint64_t lease_count; /* so many were made */
+    uint64_t client_id;
+
+    bool is_raw; /* layout=etcd: names as they are */
+    char prefix[HF__LOCK_KEY_BYTES];
+    size_t prefix_bytes;
+    char user[256];
+    char password[HF__SECRET_BYTES_MAX + 1];
+    char token[512];
+    char whence[HF__WHENCE_BYTES];
+    char purpose[HF__PURPOSE_BYTES];
+    struct hf__buffer packed;  /* what a message is packed into */
+    struct hf__memory memory; /* what an answer is unpacked into */
+};
+
+/* --- demand.c: what does the URL ask for? --- */
+
+int hf__demand_read(struct hf__etcd *conn, const struct hf__conn_options *options);
+bool hf__demand_tls(const struct hf__url *url);
+
+/* --- link.c: the two connections --- */
+
+int hf__link_open(struct hf__etcd *conn);
+void hf__link_close(struct hf__etcd *conn);
+/* 1: both are up; 0: not yet; < 0: this server is none. */
+int hf__link_connect(struct hf__etcd *conn);
+void hf__link_send(struct hf__etcd *conn);
+/* Reads, and has what came heard. 0: nothing came. */
+int hf__link_receive(struct hf__etcd *conn);
+void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count);
+/* When the server has said nothing for too long, though it was asked; HF__NEVER: it was not. */
+uint64_t hf__link_silent_at(const struct hf__etcd *conn);
+void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set);
+bool hf__link_is_idle(const struct hf__etcd *conn);
+
+/* --- query.c: questions to the server, and their answers --- */
+
+/* `message` goes to `path`; NULL if it could not: then the connection ends. */
+struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, enum hf__way way,
+                                 const ProtobufCMessage *message);
+void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rpc_event *event);
+/* Nobody waits for what this stand has asked. */
+void hf__query_forget(struct hf__etcd *conn, const struct hf__stand *stand);
+void hf__query_done(struct hf__etcd *conn);
+/* HF_E* of what a server said instead of an answer, with the text; perhaps: it may have been done
+ * all the same. */
+int hf__query_status(struct hf__etcd *conn, const struct hf__rpc_event *event, bool *out_perhaps);
+/* NULL: what came is none; the connection ends. Freed by hf__message_free(). */
+void *hf__query_unpack(struct hf__etcd *conn, const ProtobufCMessageDescriptor *type,
+                       const struct hf__rpc_event *event);
+
+/* A transaction, while it is written down. */
+#define HF__TXN_PARTS 3
+struct hf__txn_operation {
+    Hf__Etcd__RequestOp operation;
+    Hf__Etcd__RangeRequest range;
+    Hf__Etcd__PutRequest put;
+    Hf__Etcd__DeleteRangeRequest delete_range;
+};
+struct hf__txn {
+    Hf__Etcd__TxnRequest request;
+    Hf__Etcd__Compare compares[HF__TXN_PARTS];
+    Hf__Etcd__Compare *compare_list[HF__TXN_PARTS];
+    struct hf__txn_operation operations[2 * HF__TXN_PARTS];
+    size_t operation_count;
+    Hf__Etcd__RequestOp *success_list[HF__TXN_PARTS];
+    Hf__Etcd__RequestOp *failure_list[HF__TXN_PARTS];
+    bool otherwise; /* what is added now is done if a condition does not hold */
+};
+void hf__txn_init(struct hf__txn *txn);
+void hf__txn_if_revision(struct hf__txn *txn, ProtobufCBinaryData key, int64_t revision);
+void hf__txn_if_version(struct hf__txn *txn, ProtobufCBinaryData key, int64_t version);
+void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t lease);
+/* One key; the caller may make more of it. */
+Hf__Etcd__RangeRequest *hf__txn_range(struct hf__txn *txn, ProtobufCBinaryData key);
+void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryData value,
+                 int64_t lease);
+void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key);
+/* The part of an answer, if it is one of that kind; NULL: it is not. */
+const Hf__Etcd__RangeResponse *hf__txn_ranged(const Hf__Etcd__TxnResponse *response, size_t index);
+
+/* --- line.c: the locks that somebody of ours wants --- */
+
+/* HF_ENAME: such a name cannot be one here; HF_ENOMEM. */
+int hf__line_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
+                   struct hf__line **out_line);
+void hf__line_leave(struct hf__etcd *conn, struct hf__line *line); /* frees it with the last */
+/* Whose key is this? NULL: nobody's of ours. */
+struct hf__line *hf__line_find(const struct hf__etcd *conn, const uint8_t *key, size_t key_bytes);
+size_t hf__line_key(struct hf__etcd *conn, const char *name, size_t name_bytes,
+                    char out_key[HF__LOCK_KEY_BYTES], bool *out_hashed);
+void hf__line_done(struct hf__etcd *conn);
+uint64_t hf__line_hash(const void *key, size_t key_bytes);
+
+/* --- lease.c: how long does the server keep what is ours? --- */
+
+/* One that this stand can live with, perhaps not granted yet; NULL: out of memory. */
+struct hf__lease *hf__lease_for(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__lease_ask(struct hf__etcd *conn, struct hf__lease *lease);
+void hf__lease_hear_grant(struct hf__etcd *conn, const struct hf__quest *quest,
+                          const struct hf__rpc_event *event);
+void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
+                          const struct hf__rpc_event *event);
+void hf__lease_hear_kept(struct hf__etcd *conn, const struct hf__rpc_event *event);
+/* The stand is answered when it is known that its lease lives, which may be now. */
+void hf__lease_renew(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__lease_leave(struct hf__etcd *conn, struct hf__stand *stand);
+/* That is where it wants to move; NULL: nowhere. */
+void hf__lease_aim(struct hf__stand *stand, struct hf__lease *lease);
+void hf__lease_lodge(struct hf__stand *stand, struct hf__lease *lease);
+void hf__lease_wait(struct hf__etcd *conn, struct hf__stand *stand, struct hf__lease *lease);
+/* The server does not know it any more: neither does it know its keys. */
+void hf__lease_void(struct hf__etcd *conn, struct hf__lease *lease);
+struct hf__lease *hf__lease_find(const struct hf__etcd *conn, int64_t id);
+size_t hf__lease_guard_key(const struct hf__etcd *conn, const struct hf__lease *lease,
+                           char out_key[HF__LOCK_KEY_BYTES]);
+/* How long a turn that is asked about now lasts without a word from us. */
+uint64_t hf__lease_left_ns(const struct hf__stand *stand);
+void hf__lease_keep(struct hf__etcd *conn); /* whatever is due */
+uint64_t hf__lease_deadline(const struct hf__etcd *conn);
+void hf__lease_disconnect(struct hf__etcd *conn);
+void hf__lease_revoke_all(struct hf__etcd *conn);
+void hf__lease_done(struct hf__etcd *conn);
+
+/* --- stand.c: who stands where, and what the core must hear --- */
+
+int hf__stand_enter(struct hf__etcd *conn, const struct hf__request *request,
+                    struct hf__stand **out_stand);
+void hf__stand_free(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__stand_answer(struct hf__etcd *conn, struct hf__stand *stand, enum hf__reply_kind kind);
+void hf__stand_fail(struct hf__etcd *conn, struct hf__stand *stand, int status);
+/* The same, of what the server said; its lease may be what is missing. */
+void hf__stand_fail_by(struct hf__etcd *conn, struct hf__stand *stand,
+                       const struct hf__rpc_event *event);
+void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
+                          const struct hf__quest *quest, const struct hf__rpc_event *event);
+void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *cause);
+int hf__stand_next(struct hf__etcd *conn, struct hf__reply *out_reply);
+void hf__stand_expire(struct hf__etcd *conn);
+void hf__stand_disconnect(struct hf__etcd *conn);
+void hf__stand_reconnect(struct hf__etcd *conn);
+size_t hf__stand_key(const struct hf__stand *stand, char out_key[HF__OWN_KEY_BYTES]);
+bool hf__stand_owns(const struct hf__stand *stand, const ProtobufCBinaryData *key);
+void hf__stand_evict(struct hf__etcd *conn); /* those ahead that were broken, and had their time */
+
+/* --- revision.c: the recipe --- */
+
+void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__revision_inspect(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
+                       const struct hf__rpc_event *event);
+
+/* --- watch.c: what happens at the server without our asking --- */
+
+void hf__watch_open(struct hf__etcd *conn);
+void hf__watch_hear(struct hf__etcd *conn, const struct hf__rpc_event *event);
+
+/* --- roster.c: LIST and BREAK --- */
+
+int hf__roster_start(struct hf__etcd *conn, const struct hf__request *request);
+void hf__roster_hear(struct hf__etcd *conn, const struct hf__quest *quest,
+                     const struct hf__rpc_event *event);
+int hf__roster_next(struct hf__etcd *conn, struct hf__reply *out_reply);
+void hf__roster_end(struct hf__etcd *conn, int status);
+void hf__roster_done(struct hf__etcd *conn);
+
+/* --- engine.c --- */
+
+void hf__etcd_end(struct hf__etcd *conn, int status);
+void hf__etcd_hear_greeting(struct hf__etcd *conn, const struct hf__quest *quest,
+                            const struct hf__rpc_event *event);
+ProtobufCBinaryData hf__etcd_bytes(const void *bytes, size_t count);
+
+extern const struct hf__recipe hf__etcd_revision;
+
+#endif

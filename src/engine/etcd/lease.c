@@ -1,0 +1,439 @@
+/* lease.c: how long does the server keep what is ours?
+ *
+ * Turns of equal length share a lease, with an id that we choose; it is granted when the first
+ * needs it, and given signs of life while anybody lodges there. One sign answers for all.
+ *
+ * A sign of life that was acknowledged proves little by itself: a leader that was stopped, and
+ * does not know yet that there is another, acknowledges it too. So a read goes before it that only
+ * a leader with a majority behind it answers. Whoever leads after that leader begins all leases
+ * anew, later than that read was sent: from then on the turn is valid.
+ *
+ * What can go wrong: the lease is not known any more: its keys are gone, and all who lodged there
+ * are told. A grant whose answer is lost: the id is ours, so it is asked for again, and "there is
+ * such a lease" is as good as an answer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/etcd/etcd.h"
+
+#define SIGNS   3  /* of life, in the time of a lease */
+#define FRESH   12 /* such a part of the lease is not worth another sign */
+#define TTL_MAX 9000000000 /* s: the server's own limit */
+
+struct hf__lease *hf__lease_find(const struct hf__etcd *conn, int64_t id)
+{
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        if (lease->id == id)
+            return lease;
+    }
+    return NULL;
+}
+
+size_t hf__lease_guard_key(const struct hf__etcd *conn, const struct hf__lease *lease,
+                           char out_key[HF__LOCK_KEY_BYTES])
+{
+    /* It has no "/" behind the prefix, so it is in nobody's line. */
+    return (size_t)snprintf(out_key, HF__LOCK_KEY_BYTES, "%s@%016llx", conn->prefix,
+                            (unsigned long long)lease->id);
+}
+
+static int64_t ttl_of(uint64_t lease_ns)
+{
+    return (int64_t)((lease_ns + HF__NS_PER_S - 1) / HF__NS_PER_S);
+}
+
+static int64_t next_id(struct hf__etcd *conn)
+{
+    uint64_t id = (conn->client_id + ++conn->lease_count * 0x9e3779b97f4a7c15) & INT64_MAX;
+
+    return id > 0 ? (int64_t)id : 1;
+}
+
+/* --- who lodges where --- */
+
+/* Too old to be counted upon, with nobody there whom that concerns. */
+static bool is_stale(const struct hf__etcd *conn, const struct hf__lease *lease)
+{
+    return lease->is_alive && lease->pins == 0 && hf__list_empty(&lease->stands) &&
+           conn->now_ns > lease->alive_ns + lease->ttl_ns / 2;
+}
+
+static void drop(struct hf__etcd *conn, struct hf__lease *lease)
+{
+    hf__list_remove(&lease->member);
+    hf__env_free(conn->base.env, lease);
+}
+
+struct hf__lease *hf__lease_for(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    int64_t ttl_s = ttl_of(stand->lease_ns);
+    struct hf__lease *lease = NULL;
+
+    if (stand->lease && stand->lease->ttl_s == ttl_s)
+        return stand->lease;
+    if (stand->next && stand->next->ttl_s == ttl_s)
+        return stand->next;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *other = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        if (is_stale(conn, other))
+            drop(conn, other); /* it ends by itself */
+        else if (other->ttl_s == ttl_s && !other->is_fixed && !stand->is_fixed)
+            lease = other;
+    }
+    if (lease)
+        return lease;
+    lease = hf__env_new(conn->base.env, sizeof(*lease));
+    if (!lease)
+        return NULL;
+    lease->id = next_id(conn);
+    lease->ttl_s = ttl_s < TTL_MAX ? ttl_s : TTL_MAX;
+    lease->is_fixed = stand->is_fixed;
+    hf__list_init(&lease->member);
+    hf__list_init(&lease->stands);
+    hf__list_init(&lease->renewals);
+    hf__list_init(&lease->waiting);
+    hf__list_append(&conn->leases, &lease->member);
+    return lease;
+}
+
+void hf__lease_aim(struct hf__stand *stand, struct hf__lease *lease)
+{
+    if (stand->next)
+        stand->next->pins--;
+    stand->next = lease;
+    if (lease)
+        lease->pins++;
+}
+
+void hf__lease_lodge(struct hf__stand *stand, struct hf__lease *lease)
+{
+    hf__list_remove(&stand->lodger);
+    stand->lease = lease;
+    hf__list_append(&lease->stands, &stand->lodger);
+}
+
+void hf__lease_leave(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    struct hf__lease *lease = stand->lease;
+
+    hf__list_remove(&stand->lodger);
+    hf__list_remove(&stand->renewal);
+    stand->lease = NULL;
+    if (!lease || !lease->is_fixed || !hf__list_empty(&lease->stands) || lease->is_asked ||
+        lease->pins > 0)
+        return;
+    if (lease->is_alive && conn->greeted && !conn->ending) {
+        Hf__Etcd__LeaseRevokeRequest request = HF__ETCD__LEASE_REVOKE_REQUEST__INIT;
+
+        request.id = lease->id;
+        (void)hf__query_send(conn, HF__QUERY_REVOKE, HF__WAY_CALLS, &request.base);
+    }
+    drop(conn, lease);
+}
+
+void hf__lease_void(struct hf__etcd *conn, struct hf__lease *lease)
+{
+    lease->is_alive = false;
+    HF__LIST_FOR(node, &lease->stands)
+    {
+        struct hf__stand *stand = HF__LIST_ENTRY(node, struct hf__stand, lodger);
+
+        hf__list_remove(&stand->lodger);
+        hf__list_remove(&stand->renewal);
+        stand->lease = NULL;
+        hf__stand_lose(conn, stand, "expired");
+    }
+    HF__LIST_FOR(member, &conn->roll.members)
+    {
+        struct hf__stand *stand = (struct hf__stand *)HF__LIST_ENTRY(member, struct hf__entry, member);
+
+        if (stand->next == lease)
+            hf__lease_aim(stand, NULL);
+    }
+    drop(conn, lease);
+}
+
+uint64_t hf__lease_left_ns(const struct hf__stand *stand)
+{
+    uint64_t end_ns = stand->lease ? stand->lease->alive_ns + stand->lease->ttl_ns : 0;
+    uint64_t sent_ns = stand->entry.ticket.sent_ns;
+    uint64_t left_ns = end_ns > sent_ns ? end_ns - sent_ns : 1;
+
+    return stand->lease_ns < left_ns ? stand->lease_ns : left_ns;
+}
+
+/* --- the grant --- */
+
+void hf__lease_ask(struct hf__etcd *conn, struct hf__lease *lease)
+{
+    Hf__Etcd__LeaseGrantRequest request = HF__ETCD__LEASE_GRANT_REQUEST__INIT;
+    struct hf__quest *quest;
+
+    if (lease->is_asked)
+        return;
+    request.id = lease->id;
+    request.ttl = lease->ttl_s;
+    quest = hf__query_send(conn, HF__QUERY_GRANT, HF__WAY_CALLS, &request.base);
+    if (!quest)
+        return;
+    quest->lease_id = lease->id;
+    lease->is_asked = true;
+    if (lease->kept_ns == 0)
+        lease->kept_ns = conn->now_ns; /* the first time that it may have been heard of */
+}
+
+void hf__lease_wait(struct hf__etcd *conn, struct hf__stand *stand, struct hf__lease *lease)
+{
+    stand->entry.sent = true;
+    hf__list_append(&lease->waiting, &stand->renewal);
+    hf__lease_ask(conn, lease);
+}
+
+/* Those who waited for it go on. */
+static void serve(struct hf__etcd *conn, const struct hf__lease *lease, int status)
+{
+    HF__LIST_FOR(node, &lease->waiting)
+    {
+        struct hf__stand *stand = HF__LIST_ENTRY(node, struct hf__stand, renewal);
+
+        hf__list_remove(node);
+        if (status < 0)
+            hf__stand_fail(conn, stand, status);
+        else if (stand->entry.ticket.kind == HF__REQUEST_CLAIM)
+            hf__revision_claim(conn, stand);
+        else
+            hf__revision_renew(conn, stand);
+    }
+}
+
+void hf__lease_hear_grant(struct hf__etcd *conn, const struct hf__quest *quest,
+                          const struct hf__rpc_event *event)
+{
+    struct hf__lease *lease = hf__lease_find(conn, quest->lease_id);
+    Hf__Etcd__LeaseGrantResponse *response;
+    bool is_there = event->kind == HF__RPC_FAILED && event->fate == HF__RPC_FATE_ANSWERED &&
+                    event->code == HF__RPC_CODE_FAILED_PRECONDITION;
+    bool perhaps;
+
+    if (!lease)
+        return;
+    lease->is_asked = false;
+    if (is_there) { /* an earlier try got through, and was heard no earlier than it was sent */
+        lease->ttl_ns = (uint64_t)lease->ttl_s * HF__NS_PER_S;
+        lease->alive_ns = lease->kept_ns;
+        lease->is_alive = true;
+        serve(conn, lease, HF_OK);
+        return;
+    }
+    if (event->kind == HF__RPC_FAILED) {
+        serve(conn, lease, hf__query_status(conn, event, &perhaps));
+        return;
+    }
+    response = hf__query_unpack(conn, &hf__etcd__lease_grant_response__descriptor, event);
+    if (!response)
+        return;
+    if (response->id != lease->id || response->ttl <= 0 || response->ttl > TTL_MAX ||
+        *response->error) {
+        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                         "the server granted another lease than was asked for"));
+    } else {
+        lease->ttl_ns = (uint64_t)response->ttl * HF__NS_PER_S;
+        lease->alive_ns = lease->kept_ns = quest->sent_ns;
+        lease->is_alive = true;
+        serve(conn, lease, HF_OK);
+    }
+    hf__message_free(&conn->memory, &response->base);
+}
+
+/* --- signs of life --- */
+
+static uint64_t due_ns(const struct hf__lease *lease)
+{
+    if (!lease->is_alive || lease->is_fixed || lease->is_kept || hf__list_empty(&lease->stands))
+        return HF__NEVER;
+    if (!hf__list_empty(&lease->renewals))
+        return 0;
+    return lease->alive_ns + lease->ttl_ns / SIGNS;
+}
+
+uint64_t hf__lease_deadline(const struct hf__etcd *conn)
+{
+    uint64_t first_ns = HF__NEVER;
+
+    if (!conn->greeted || conn->probe_ns != 0)
+        return HF__NEVER;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        uint64_t at_ns = due_ns(HF__LIST_ENTRY(member, struct hf__lease, member));
+
+        if (at_ns < first_ns)
+            first_ns = at_ns;
+    }
+    return first_ns;
+}
+
+void hf__lease_keep(struct hf__etcd *conn)
+{
+    Hf__Etcd__RangeRequest probe = HF__ETCD__RANGE_REQUEST__INIT;
+
+    if (conn->now_ns < hf__lease_deadline(conn))
+        return;
+    probe.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
+                               conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
+    probe.count_only = true;
+    if (hf__query_send(conn, HF__QUERY_PROBE, HF__WAY_KEEP, &probe.base))
+        conn->probe_ns = conn->now_ns;
+}
+
+static void send_sign(struct hf__etcd *conn, struct hf__lease *lease, uint64_t probed_ns)
+{
+    Hf__Etcd__LeaseKeepAliveRequest request = HF__ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    struct hf__rpc_bytes message;
+
+    request.id = lease->id;
+    hf__buffer_consume(&conn->packed, hf__buffer_count(&conn->packed));
+    if (hf__message_pack(&request.base, &conn->packed) < 0)
+        return;
+    message.at = hf__buffer_front(&conn->packed);
+    message.count = hf__buffer_count(&conn->packed);
+    if (hf__rpc_send(conn->links[HF__WAY_KEEP].rpc, conn->keeping, message) < 0)
+        return; /* the stream has ended, which will be told */
+    lease->is_kept = true;
+    lease->probed_ns = probed_ns;
+    lease->kept_ns = conn->now_ns;
+}
+
+void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
+                          const struct hf__rpc_event *event)
+{
+    bool perhaps;
+    int status;
+
+    conn->probe_ns = 0;
+    if (event->kind == HF__RPC_FAILED) {
+        status = hf__query_status(conn, event, &perhaps);
+        /* We may not read that; but it was read, for that is found out after the leader was asked. */
+        if (status != HF_EDENIED) {
+            hf__etcd_end(conn, status);
+            return;
+        }
+    }
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        /* Whoever is due soon need not come again. */
+        if (due_ns(lease) < HF__NEVER &&
+            conn->now_ns + lease->ttl_ns / FRESH >= due_ns(lease))
+            send_sign(conn, lease, quest->sent_ns);
+    }
+}
+
+static void answer_alive(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    uint64_t alive_ns = stand->lease->alive_ns;
+
+    if (stand->entry.ticket.sent_ns > alive_ns)
+        stand->entry.ticket.sent_ns = alive_ns;
+    hf__stand_answer(conn, stand,
+                     stand->state == HF__STAND_HELD     ? HF__REPLY_GRANTED
+                     : stand->state == HF__STAND_QUEUED ? HF__REPLY_QUEUED
+                                                        : HF__REPLY_GONE);
+}
+
+static void hear_sign(struct hf__etcd *conn, const Hf__Etcd__LeaseKeepAliveResponse *response)
+{
+    struct hf__lease *lease = hf__lease_find(conn, response->id);
+
+    if (!lease || !lease->is_kept)
+        return; /* of one that we have let go */
+    lease->is_kept = false;
+    if (response->ttl <= 0 || response->ttl > TTL_MAX) {
+        hf__lease_void(conn, lease);
+        return;
+    }
+    lease->ttl_ns = (uint64_t)response->ttl * HF__NS_PER_S;
+    lease->alive_ns = lease->probed_ns;
+    HF__LIST_FOR(node, &lease->renewals)
+    {
+        struct hf__stand *stand = HF__LIST_ENTRY(node, struct hf__stand, renewal);
+
+        hf__list_remove(node);
+        answer_alive(conn, stand);
+    }
+}
+
+void hf__lease_hear_kept(struct hf__etcd *conn, const struct hf__rpc_event *event)
+{
+    Hf__Etcd__LeaseKeepAliveResponse *response;
+    bool perhaps;
+
+    if (event->kind == HF__RPC_ENDED) {
+        conn->keeping = NULL;
+        hf__etcd_end(conn, hf__query_status(conn, event, &perhaps));
+        return;
+    }
+    response = hf__query_unpack(conn, &hf__etcd__lease_keep_alive_response__descriptor, event);
+    if (!response)
+        return;
+    hear_sign(conn, response);
+    hf__message_free(&conn->memory, &response->base);
+}
+
+void hf__lease_renew(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    struct hf__lease *lease = stand->lease;
+
+    stand->entry.sent = true;
+    hf__list_remove(&stand->renewal);
+    if (lease->is_fixed || conn->now_ns < lease->alive_ns + lease->ttl_ns / FRESH)
+        answer_alive(conn, stand);
+    else
+        hf__list_append(&lease->renewals, &stand->renewal);
+}
+
+/* --- ends --- */
+
+void hf__lease_disconnect(struct hf__etcd *conn)
+{
+    conn->probe_ns = 0;
+    conn->keeping = NULL;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        lease->is_kept = false;
+        lease->is_asked = false;
+        HF__LIST_FOR(node, &lease->renewals)
+        {
+            hf__list_remove(node);
+        }
+    }
+}
+
+void hf__lease_revoke_all(struct hf__etcd *conn)
+{
+    Hf__Etcd__LeaseRevokeRequest request = HF__ETCD__LEASE_REVOKE_REQUEST__INIT;
+
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        request.id = HF__LIST_ENTRY(member, struct hf__lease, member)->id;
+        if (!conn->ending)
+            (void)hf__query_send(conn, HF__QUERY_REVOKE, HF__WAY_CALLS, &request.base);
+    }
+}
+
+void hf__lease_done(struct hf__etcd *conn)
+{
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        hf__list_remove(member);
+        hf__env_free(conn->base.env, HF__LIST_ENTRY(member, struct hf__lease, member));
+    }
+}

@@ -1,0 +1,245 @@
+/* link.c: the two connections to a server: how are they made, and how do bytes pass?
+ *
+ * Both go to the same server, and end together. One carries calls, the other leases and the watch,
+ * so that many calls cannot hold up a sign of life.
+ *
+ * What can go wrong: a server that is not there: the next is tried. One that says nothing, though
+ * something was asked: the connection ends, for another may be heard. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/etcd/etcd.h"
+
+#define CONNECT_NS    (5 * HF__NS_PER_S)
+#define SERVER_NS_MIN (500 * HF__NS_PER_MS)
+#define SILENCE_NS    (3 * HF__NS_PER_S)
+#define READ_BYTES    16384u
+#define READS_MAX     64u
+
+static void put_authority(const struct hf__etcd *conn, char *out_text, size_t text_bytes)
+{
+    const struct hf__url_server *server = &conn->url->servers[conn->server];
+    bool is_number = strchr(server->host, ':') != NULL;
+
+    (void)snprintf(out_text, text_bytes, "%s%s%s:%u", is_number ? "[" : "", server->host,
+                   is_number ? "]" : "", server->port ? server->port : HF__ETCD_PORT);
+}
+
+static int open_one(struct hf__etcd *conn, struct hf__etcd_link *link)
+{
+    bool tls = hf__demand_tls(conn->url);
+    char authority[HF__URL_HOST_BYTES + 16];
+    struct hf__rpc_options rpc = { .env = conn->base.env, .authority = authority, .tls = tls };
+    struct hf__stream_options stream = {
+        .env = conn->base.env,
+        .url = conn->url,
+        .server = conn->server,
+        .port = HF__ETCD_PORT,
+        .tls = tls,
+        .protocol = "h2",
+        .now_ns = conn->now_ns,
+        .deadline_ns = conn->server_by_ns,
+    };
+    int status;
+
+    put_authority(conn, authority, sizeof(authority));
+    link->state = HF__STREAM_CONNECTING;
+    link->may_read = false;
+    link->reads_left = READS_MAX;
+    link->heard_ns = conn->now_ns;
+    status = hf__rpc_new(&rpc, &link->rpc);
+    if (status < 0)
+        return hf__error_set(conn->base.error, status, "out of memory");
+    return hf__stream_open(&stream, &link->stream, conn->base.error);
+}
+
+void hf__link_close(struct hf__etcd *conn)
+{
+    for (size_t way = 0; way < HF__WAYS; way++) {
+        struct hf__etcd_link *link = &conn->links[way];
+
+        hf__stream_close(link->stream);
+        hf__rpc_free(link->rpc);
+        *link = (struct hf__etcd_link){ 0 };
+    }
+    HF__LIST_FOR(node, &conn->quests)
+    {
+        hf__list_remove(node);
+        hf__list_append(&conn->free_quests, node);
+    }
+    conn->watch = (struct hf__watch){ 0 };
+    conn->keeping = NULL;
+    conn->is_greeting = false;
+    conn->greeted = false;
+}
+
+int hf__link_open(struct hf__etcd *conn)
+{
+    uint64_t share_ns = CONNECT_NS / conn->url->server_count;
+    int status = HF_OK;
+
+    hf__link_close(conn);
+    conn->tried++;
+    conn->server_by_ns = conn->now_ns + (share_ns > SERVER_NS_MIN ? share_ns : SERVER_NS_MIN);
+    for (size_t way = 0; status == HF_OK && way < HF__WAYS; way++)
+        status = open_one(conn, &conn->links[way]);
+    return status;
+}
+
+/* --- bytes --- */
+
+static void send(struct hf__etcd *conn, struct hf__etcd_link *link)
+{
+    const void *bytes;
+    size_t count;
+
+    while (!conn->ending && (count = hf__rpc_output(link->rpc, &bytes)) > 0) {
+        ssize_t sent = hf__stream_write(link->stream, bytes, count);
+
+        if (sent < 0)
+            hf__etcd_end(conn, hf__stream_error(link->stream, conn->base.error));
+        if (sent == 0)
+            link->may_read = true; /* a server that hung up may have said why */
+        if (sent <= 0)
+            return;
+        hf__rpc_sent(link->rpc, (size_t)sent);
+    }
+}
+
+void hf__link_send(struct hf__etcd *conn)
+{
+    for (size_t way = 0; way < HF__WAYS; way++) {
+        if (!conn->ending && conn->links[way].state == HF__STREAM_UP)
+            send(conn, &conn->links[way]);
+    }
+}
+
+/* 1: both are up; 0: not yet; < 0: this server is none. */
+int hf__link_connect(struct hf__etcd *conn)
+{
+    int up = 1;
+
+    for (size_t way = 0; way < HF__WAYS; way++) {
+        struct hf__etcd_link *link = &conn->links[way];
+
+        if (link->state == HF__STREAM_CONNECTING)
+            link->state = hf__stream_advance(link->stream, conn->now_ns);
+        if (link->state == HF__STREAM_DOWN)
+            return hf__stream_error(link->stream, conn->base.error);
+        up = up && link->state == HF__STREAM_UP;
+    }
+    return up;
+}
+
+/* 1: something came. */
+static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
+{
+    char bytes[READ_BYTES];
+    ssize_t got;
+    int status;
+
+    if (!link->may_read || link->reads_left == 0 || link->state != HF__STREAM_UP ||
+        (conn->base.is_heard && link == &conn->links[HF__WAY_CALLS]))
+        return 0;
+    link->reads_left--;
+    got = hf__stream_read(link->stream, bytes, sizeof(bytes));
+    if (got < 0) {
+        link->state = HF__STREAM_DOWN;
+        hf__etcd_end(conn, hf__stream_error(link->stream, conn->base.error));
+    }
+    if (got <= 0) {
+        link->may_read = false;
+        return 0;
+    }
+    link->may_read = (size_t)got == sizeof(bytes);
+    link->heard_ns = conn->now_ns;
+    status = hf__rpc_feed(link->rpc, bytes, (size_t)got, conn->now_ns);
+    if (status < 0)
+        hf__etcd_end(conn, hf__rpc_error(link->rpc, conn->base.error));
+    return 1;
+}
+
+int hf__link_receive(struct hf__etcd *conn)
+{
+    struct hf__rpc_event event;
+    int came = 0;
+
+    for (size_t way = 0; way < HF__WAYS && !conn->ending; way++) {
+        struct hf__etcd_link *link = &conn->links[way];
+
+        if (link->state != HF__STREAM_UP)
+            continue;
+        hf__rpc_tick(link->rpc, conn->now_ns);
+        came = receive(conn, link) || came;
+        while (!conn->ending && hf__rpc_next(link->rpc, &event)) {
+            hf__query_hear(conn, (enum hf__way)way, &event);
+            came = 1;
+        }
+    }
+    return came;
+}
+
+void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count)
+{
+    struct hf__etcd_link *link = &conn->links[HF__WAY_CALLS];
+    int status = HF_OK;
+
+    link->reads_left = READS_MAX;
+    link->may_read = count == 0 || count == HF__LISTEN_BYTES;
+    if (count == 0 || conn->ending)
+        return;
+    link->heard_ns = conn->now_ns;
+    status = hf__rpc_feed(link->rpc, bytes, count, conn->now_ns);
+    if (status < 0)
+        hf__etcd_end(conn, hf__rpc_error(link->rpc, conn->base.error));
+}
+
+/* --- waiting --- */
+
+/* When the server has said nothing for too long, though it was asked; HF__NEVER: it was not. */
+uint64_t hf__link_silent_at(const struct hf__etcd *conn)
+{
+    uint64_t first_ns = HF__NEVER;
+
+    HF__LIST_FOR(node, &conn->quests)
+    {
+        const struct hf__quest *quest = HF__LIST_ENTRY(node, struct hf__quest, place);
+        uint64_t heard_ns = conn->links[quest->way].heard_ns;
+        uint64_t since_ns = quest->sent_ns > heard_ns ? quest->sent_ns : heard_ns;
+
+        if (since_ns + SILENCE_NS < first_ns)
+            first_ns = since_ns + SILENCE_NS;
+        break; /* the oldest comes first */
+    }
+    return first_ns;
+}
+
+void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set)
+{
+    for (size_t way = 0; way < HF__WAYS; way++) {
+        struct hf__etcd_link *link = &conn->links[way];
+        const void *bytes;
+
+        link->may_read = true;
+        link->reads_left = READS_MAX;
+        hf__stream_pollset(link->stream,
+                           link->state == HF__STREAM_UP && hf__rpc_output(link->rpc, &bytes) > 0,
+                           set);
+        hf__pollset_until(set, hf__rpc_deadline_ns(link->rpc));
+    }
+    hf__pollset_until(set, hf__link_silent_at(conn));
+}
+
+bool hf__link_is_idle(const struct hf__etcd *conn)
+{
+    for (size_t way = 0; way < HF__WAYS; way++) {
+        const struct hf__etcd_link *link = &conn->links[way];
+        const void *bytes;
+
+        if (link->may_read || conn->now_ns >= hf__rpc_deadline_ns(link->rpc) ||
+            hf__rpc_output(link->rpc, &bytes) > 0)
+            return false;
+    }
+    return conn->now_ns < hf__link_silent_at(conn);
+}

@@ -1,0 +1,473 @@
+/* revision.c: one key for each claim; the server's revision at its making is its place in the line,
+ * and its fence.
+ *
+ * The happy path: one transaction makes the key, if it is not there yet, and reads the line; the
+ * lowest revision holds. A reader waits for the last writer ahead of it, a writer for whatever is
+ * ahead. The watch tells when that one goes; then one transaction checks that our key is there,
+ * with our lease, and reads who is ahead now.
+ *
+ * What can go wrong: a claim whose answer is lost is asked again, and finds its key. News that came
+ * before the answer which it belongs to: the line remembers the revision that was told last, and
+ * what was read before that is read again. The lease has ended: its keys are gone, and a claim
+ * begins anew with another one. A holder that was broken with a grace: its value says so, and
+ * whoever waits for it deletes it when that time is over. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/etcd/etcd.h"
+
+#define PAGE      64   /* of the line, with a claim */
+#define LOOK_MAX  4096 /* who are ahead, as far as they are counted */
+#define TRIES_MAX 100  /* of one course that finds the world changed again and again */
+#define LOOKS_NS  (2 * HF__NS_PER_S) /* between two looks though nothing was heard */
+
+/* --- questions --- */
+
+static Hf__Etcd__RangeRequest *read_line(struct hf__txn *txn, const struct hf__stand *stand,
+                                         const char *end, int64_t limit)
+{
+    const struct hf__line *line = stand->line;
+    Hf__Etcd__RangeRequest *range =
+        hf__txn_range(txn, hf__etcd_bytes(line->key, line->key_bytes));
+
+    range->range_end = hf__etcd_bytes(end, line->key_bytes);
+    range->sort_target = HF__ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    range->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    range->limit = limit;
+    return range;
+}
+
+/* The first key that is not of the line. */
+static void put_end(const struct hf__line *line, char out_end[HF__LOCK_KEY_BYTES])
+{
+    memcpy(out_end, line->key, line->key_bytes);
+    out_end[line->key_bytes - 1]++; /* behind "/" */
+}
+
+static void ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
+                const struct hf__lease *lease, const struct hf__txn *txn)
+{
+    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, &txn->request.base);
+
+    stand->entry.sent = true;
+    if (!quest)
+        return;
+    quest->stand = stand;
+    quest->course = stand->course;
+    quest->lease_id = lease->id;
+}
+
+static size_t put_value(const struct hf__stand *stand, char *out_value)
+{
+    const struct hf__line *line = stand->line;
+    size_t bytes = strlen(stand->bearer);
+
+    memcpy(out_value, stand->bearer, bytes);
+    if (!line->hashed)
+        return bytes;
+    out_value[bytes++] = '\n';
+    memcpy(out_value + bytes, line->name, line->name_bytes);
+    return bytes + line->name_bytes;
+}
+
+static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    char key[HF__OWN_KEY_BYTES];
+    char end[HF__LOCK_KEY_BYTES];
+    char guard[HF__LOCK_KEY_BYTES];
+    char value[HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX];
+    ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
+    ProtobufCBinaryData guard_key =
+        hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard));
+    struct hf__txn txn;
+
+    put_end(stand->line, end);
+    hf__txn_init(&txn);
+    hf__txn_if_revision(&txn, own, 0);
+    hf__txn_if_version(&txn, guard_key, stand->lease->guard);
+    hf__txn_put(&txn, own, hf__etcd_bytes(value, put_value(stand, value)), stand->lease->id);
+    read_line(&txn, stand, end, PAGE);
+    txn.otherwise = true;
+    hf__txn_range(&txn, own);
+    read_line(&txn, stand, end, PAGE);
+    hf__txn_range(&txn, guard_key);
+    stand->maybe_made = true;
+    ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
+}
+
+void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    struct hf__lease *lease;
+
+    if (stand->was_refused) { /* its key may still be there */
+        hf__stand_leave(conn, stand);
+        return;
+    }
+    if (stand->revision > 0) {
+        hf__revision_look(conn, stand);
+        return;
+    }
+    lease = stand->lease ? stand->lease : hf__lease_for(conn, stand);
+    if (!lease) {
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
+        return;
+    }
+    if (!stand->lease)
+        hf__lease_lodge(stand, lease);
+    if (lease->is_alive) {
+        send_claim(conn, stand);
+        return;
+    }
+    hf__lease_wait(conn, stand, lease);
+}
+
+void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    char key[HF__OWN_KEY_BYTES];
+    char end[HF__LOCK_KEY_BYTES];
+    ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
+    struct hf__txn txn;
+
+    if (stand->revision == 0 || !stand->lease) {
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+        return;
+    }
+    put_end(stand->line, end);
+    hf__txn_init(&txn);
+    hf__txn_if_revision(&txn, own, stand->revision);
+    hf__txn_if_lease(&txn, own, stand->lease->id);
+    read_line(&txn, stand, end, LOOK_MAX)->max_create_revision = stand->revision;
+    hf__txn_range(&txn, own);
+    ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
+}
+
+/* Nothing has changed as long as nothing was heard; but once in a while somebody looks. */
+void hf__revision_inspect(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (stand->state == HF__STAND_QUEUED && stand->has_ahead && stand->lease &&
+        !stand->entry.changed && stand->looked_ns > 0 && conn->now_ns < conn->look_at_ns) {
+        hf__lease_renew(conn, stand);
+        return;
+    }
+    if (conn->now_ns >= conn->look_at_ns)
+        conn->look_at_ns = conn->now_ns + LOOKS_NS;
+    hf__revision_look(conn, stand);
+}
+
+static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
+                 const struct hf__lease *lease)
+{
+    char key[HF__OWN_KEY_BYTES];
+    char value[HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX];
+    ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
+    struct hf__txn txn;
+
+    hf__txn_init(&txn);
+    hf__txn_if_revision(&txn, own, stand->revision);
+    hf__txn_put(&txn, own, hf__etcd_bytes(value, put_value(stand, value)), lease->id);
+    ask(conn, stand, query, lease, &txn);
+}
+
+void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    struct hf__lease *lease;
+
+    if (stand->state != HF__STAND_HELD || stand->was_broken || !stand->lease) {
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+        return;
+    }
+    lease = hf__lease_for(conn, stand);
+    if (lease == stand->lease) {
+        if (stand->looked_ns > 0)
+            hf__lease_renew(conn, stand);
+        else
+            hf__revision_look(conn, stand);
+        return;
+    }
+    if (!lease) {
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
+    } else if (lease->is_alive) {
+        hf__lease_aim(stand, lease);
+        move(conn, stand, HF__QUERY_MOVE, lease);
+    } else {
+        hf__lease_aim(stand, lease);
+        hf__lease_wait(conn, stand, lease);
+    }
+}
+
+void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (stand->state != HF__STAND_HELD || stand->was_broken || !stand->lease) {
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+        return;
+    }
+    stand->bearer[0] = 'r';
+    move(conn, stand, HF__QUERY_LOWER, stand->lease);
+}
+
+/* --- what the answers mean --- */
+
+/* One key of the line, and what it is to us. */
+static void weigh(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd__KeyValue *kv)
+{
+    struct hf__bearer bearer = { .mode = HF_EXCLUSIVE };
+    bool is_first = stand->ahead_count == 0;
+
+    if (!conn->is_raw)
+        hf__bearer_read((const char *)kv->value.data, kv->value.len, &bearer);
+    stand->ahead_count++;
+    if (is_first) {
+        stand->entry.holder = bearer.holder;
+        stand->entry.holder.fence = (uint64_t)kv->create_revision * 256;
+        stand->entry.has_holder = bearer.is_known;
+    }
+    if (stand->mode == HF_SHARED && bearer.mode == HF_SHARED)
+        return;
+    stand->has_ahead = true;
+    stand->ahead_hash = hf__line_hash(kv->key.data, kv->key.len);
+    hf__env_free(conn->base.env, stand->evict_key);
+    stand->evict_key = NULL;
+    stand->evict_at_ns = HF__NEVER;
+    if (!bearer.is_broken)
+        return;
+    stand->evict_key = hf__env_new(conn->base.env, kv->key.len);
+    if (!stand->evict_key)
+        return; /* its lease will end */
+    memcpy(stand->evict_key, kv->key.data, kv->key.len);
+    stand->evict_bytes = kv->key.len;
+    stand->evict_revision = kv->create_revision;
+    stand->evict_at_ns = conn->now_ns + bearer.grace_ms * HF__NS_PER_MS;
+    if (stand->evict_at_ns < conn->evict_at_ns)
+        conn->evict_at_ns = stand->evict_at_ns;
+}
+
+/* Does another name have the same hash? */
+static bool collides(const struct hf__line *line, const Hf__Etcd__KeyValue *kv)
+{
+    const uint8_t *name = kv->value.len > 0 ? memchr(kv->value.data, '\n', kv->value.len) : NULL;
+    size_t bytes = name ? kv->value.len - (size_t)(name + 1 - kv->value.data) : 0;
+
+    return line->hashed && name &&
+           (bytes != line->name_bytes || memcmp(name + 1, line->name, bytes) != 0);
+}
+
+enum sight { SIGHT_WHOLE, SIGHT_PARTIAL, SIGHT_COLLISION };
+
+/* Who is ahead of us, of those that were read. */
+static enum sight look_at(struct hf__etcd *conn, struct hf__stand *stand,
+                          const Hf__Etcd__RangeResponse *range)
+{
+    stand->has_ahead = false;
+    stand->ahead_count = 0;
+    stand->entry.has_holder = false;
+    for (size_t i = 0; i < range->n_kvs; i++) {
+        const Hf__Etcd__KeyValue *kv = range->kvs[i];
+
+        if (collides(stand->line, kv))
+            return SIGHT_COLLISION;
+        if (kv->create_revision >= stand->revision) {
+            stand->others_wait = range->count > (int64_t)stand->ahead_count + 1;
+            return SIGHT_WHOLE;
+        }
+        weigh(conn, stand, kv);
+    }
+    return SIGHT_PARTIAL;
+}
+
+static void again(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    stand->course++;
+    if (++stand->tries > TRIES_MAX)
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                                                  "the line changes all the time"));
+    else
+        hf__revision_claim(conn, stand);
+}
+
+static void decide(struct hf__etcd *conn, struct hf__stand *stand,
+                   const Hf__Etcd__RangeResponse *range, int64_t revision)
+{
+    enum sight sight = look_at(conn, stand, range);
+
+    if (sight == SIGHT_COLLISION) {
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EINTEGRITY,
+                                                  "another name has the same hash"));
+        return;
+    }
+    if (sight == SIGHT_PARTIAL && range->more && stand->ahead_count < LOOK_MAX) {
+        again(conn, stand);
+        return;
+    }
+    stand->looked_ns = conn->now_ns;
+    if (!stand->has_ahead) {
+        stand->state = HF__STAND_HELD;
+        hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
+        return;
+    }
+    if (stand->line->told_revision > revision) { /* it may have been of the one ahead */
+        again(conn, stand);
+        return;
+    }
+    if (stand->ahead_count >= HF__LINE_MAX_ETCD) {
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ELIMIT,
+                                                  "%u wait for this lock already",
+                                                  HF__LINE_MAX_ETCD));
+        return;
+    }
+    if (!stand->queueing) { /* it tried, and stands in no line: it is told when its key is gone */
+        stand->was_refused = true;
+        hf__stand_leave(conn, stand);
+        return;
+    }
+    stand->state = HF__STAND_QUEUED;
+    hf__stand_answer(conn, stand, HF__REPLY_QUEUED);
+}
+
+static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
+                       const Hf__Etcd__TxnResponse *response)
+{
+    struct hf__stand *stand = quest->stand;
+    const Hf__Etcd__RangeResponse *own = hf__txn_ranged(response, 0);
+    const Hf__Etcd__RangeResponse *line = hf__txn_ranged(response, 1);
+    const Hf__Etcd__RangeResponse *guard = hf__txn_ranged(response, 2);
+    bool is_found = !response->succeeded && own && own->n_kvs == 1;
+
+    if (!line || !response->header || (!response->succeeded && (!own || !guard))) {
+        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                         "the server answered what was not asked"));
+        return;
+    }
+    stand->maybe_made = false;
+    if (!stand->lease || stand->lease->id != quest->lease_id) { /* which has ended meanwhile */
+        again(conn, stand);
+        return;
+    }
+    if (response->succeeded)
+        stand->revision = response->header->revision;
+    else if (is_found)
+        stand->revision = own->kvs[0]->create_revision;
+    if (!response->succeeded && !is_found) { /* somebody who left has raised the guard */
+        stand->lease->guard = guard->n_kvs > 0 ? guard->kvs[0]->version : 0;
+        again(conn, stand);
+        return;
+    }
+    if (stand->revision <= 0) {
+        stand->revision = 0;
+        stand->maybe_made = true;
+        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                         "the server made a key without a revision"));
+        return;
+    }
+    stand->was_broken = false;
+    stand->was_voided = false;
+    decide(conn, stand, line, response->header->revision);
+}
+
+static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
+                      const Hf__Etcd__TxnResponse *response)
+{
+    struct hf__stand *stand = quest->stand;
+    const Hf__Etcd__RangeResponse *line = hf__txn_ranged(response, 0);
+    const Hf__Etcd__RangeResponse *own = hf__txn_ranged(response, 1);
+    struct hf__bearer bearer;
+
+    if (!response->succeeded) {
+        stand->revision = 0;
+        stand->state = HF__STAND_OUTSIDE;
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+        return;
+    }
+    if (!line || !own || own->n_kvs != 1 || !response->header) {
+        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                         "the server answered what was not asked"));
+        return;
+    }
+    hf__bearer_read((const char *)own->kvs[0]->value.data, own->kvs[0]->value.len, &bearer);
+    if (bearer.is_broken && !stand->was_broken) {
+        stand->was_broken = true;
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+        stand->entry.reply.cause = "broken";
+        return;
+    }
+    decide(conn, stand, line, response->header->revision);
+}
+
+/* To another lease, or to be a reader. */
+static void hear_move(struct hf__etcd *conn, const struct hf__quest *quest,
+                      const Hf__Etcd__TxnResponse *response)
+{
+    struct hf__stand *stand = quest->stand;
+    struct hf__lease *lease = hf__lease_find(conn, quest->lease_id);
+
+    if (!response->succeeded) {
+        stand->revision = 0;
+        stand->state = HF__STAND_OUTSIDE;
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+        return;
+    }
+    if (quest->query == HF__QUERY_LOWER)
+        stand->mode = HF_SHARED;
+    if (lease && lease != stand->lease) {
+        hf__lease_leave(conn, stand);
+        hf__lease_lodge(stand, lease);
+    }
+    hf__lease_aim(stand, NULL);
+    hf__stand_answer(conn, stand, lease ? HF__REPLY_GRANTED : HF__REPLY_GONE);
+}
+
+static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
+                         const struct hf__rpc_event *event)
+{
+    struct hf__stand *stand = quest->stand;
+    bool is_void = event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND;
+    struct hf__lease *lease = is_void ? hf__lease_find(conn, quest->lease_id) : NULL;
+
+    if (event->fate != HF__RPC_FATE_PERHAPS && quest->query == HF__QUERY_CLAIM && is_void)
+        stand->maybe_made = false;
+    if (lease)
+        hf__lease_void(conn, lease);
+    if (is_void && quest->query == HF__QUERY_CLAIM)
+        again(conn, stand);
+    else if (!is_void)
+        hf__stand_fail_by(conn, stand, event);
+}
+
+void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
+                       const struct hf__rpc_event *event)
+{
+    Hf__Etcd__TxnResponse *response;
+
+    if (quest->course != quest->stand->course)
+        return;
+    if (event->kind == HF__RPC_FAILED) {
+        hear_refusal(conn, quest, event);
+        return;
+    }
+    response = hf__query_unpack(conn, &hf__etcd__txn_response__descriptor, event);
+    if (!response)
+        return;
+    if (quest->query == HF__QUERY_CLAIM)
+        hear_claim(conn, quest, response);
+    else if (quest->query == HF__QUERY_LOOK)
+        hear_look(conn, quest, response);
+    else
+        hear_move(conn, quest, response);
+    hf__message_free(&conn->memory, &response->base);
+}
+
+const struct hf__recipe hf__etcd_revision = {
+    .name = "revision",
+    .url_forms = "etcd://[user[:password]@]host[:port][,...][/path] etcds://...",
+    .summary = "A key for each claim, in the order of etcd's revisions; each waiter is woken alone; "
+               "shared and exclusive.",
+    .caveat = "A lease has whole seconds, and a least length that the server sets (2 s with its "
+              "defaults); after a change of leader a dead holder's lease begins anew.",
+    .schema = "",
+    .pattern = HF__PATTERN_QUEUE,
+    .promises = HF_PROMISE_FENCE | HF_PROMISE_FAIR | HF_PROMISE_WAKEUP | HF_PROMISE_SHARED |
+                HF_PROMISE_DURABLE | HF_PROMISE_FAILOVER | HF_PROMISE_CRASH,
+    .is_default = true,
+    .hands_on = true,
+    .leases = true,
+    .in_session = true,
+};

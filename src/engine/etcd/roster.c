@@ -1,0 +1,388 @@
+/* roster.c: LIST and BREAK: who holds and who waits, and how is a turn taken away?
+ *
+ * The happy path of LIST: the keys behind the prefix are read page by page, all of one revision. The
+ * keys of a lock lie side by side; a line that is whole in its page is put into the order of its
+ * revisions and told, one after the other; the next page begins with the first that is not. A BREAK
+ * seeks the key whose revision is meant: it is deleted, or, if it has a grace, marked.
+ *
+ * What can go wrong: a line that is longer than a page: a larger page is asked for. What was meant
+ * is gone: so it is told. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/etcd/etcd.h"
+
+#define PAGE     500
+#define PAGE_MAX 65536
+
+static void drop_page(struct hf__etcd *conn)
+{
+    if (conn->listing.page)
+        hf__message_free(&conn->memory, &conn->listing.page->base);
+    conn->listing.page = NULL;
+}
+
+static void answer(struct hf__etcd *conn, enum hf__reply_kind kind, int status)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    drop_page(conn);
+    listing->active = false;
+    hf__roll_reply(&listing->ticket, kind, &listing->reply);
+    listing->reply.status = status;
+    listing->has_reply = true;
+}
+
+void hf__roster_done(struct hf__etcd *conn)
+{
+    drop_page(conn);
+    conn->listing.active = false;
+    conn->listing.has_reply = false;
+}
+
+void hf__roster_end(struct hf__etcd *conn, int status)
+{
+    bool breaks = conn->listing.ticket.kind == HF__REQUEST_BREAK;
+
+    if (conn->listing.active) /* a listing changes nothing */
+        answer(conn, breaks ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED, status);
+}
+
+/* --- questions --- */
+
+static void put_end(const char *key, size_t key_bytes, char *out_end)
+{
+    memcpy(out_end, key, key_bytes);
+    if (key_bytes > 0)
+        out_end[key_bytes - 1]++;
+}
+
+static void ask_range(struct hf__etcd *conn, enum hf__query query,
+                      const Hf__Etcd__RangeRequest *request)
+{
+    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, &request->base);
+
+    if (quest)
+        quest->course = conn->listing.number;
+}
+
+static void ask_page(struct hf__etcd *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+    Hf__Etcd__RangeRequest request = HF__ETCD__RANGE_REQUEST__INIT;
+    char end[HF__LOCK_KEY_BYTES];
+
+    put_end(conn->prefix, conn->prefix_bytes, end);
+    request.key = hf__etcd_bytes(listing->key, listing->key_bytes);
+    request.range_end = hf__etcd_bytes(end, conn->prefix_bytes);
+    request.limit = listing->page_limit;
+    request.revision = listing->revision;
+    ask_range(conn, HF__QUERY_LIST, &request);
+}
+
+static void seek(struct hf__etcd *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+    Hf__Etcd__RangeRequest request = HF__ETCD__RANGE_REQUEST__INIT;
+    char end[HF__LOCK_KEY_BYTES];
+
+    put_end(listing->key, listing->key_bytes, end);
+    request.key = hf__etcd_bytes(listing->key, listing->key_bytes);
+    request.range_end = hf__etcd_bytes(end, listing->key_bytes);
+    request.min_create_revision = request.max_create_revision = (int64_t)(listing->fence / 256);
+    ask_range(conn, HF__QUERY_SEEK, &request);
+}
+
+int hf__roster_start(struct hf__etcd *conn, const struct hf__request *request)
+{
+    struct hf__listing *listing = &conn->listing;
+    uint32_t number = listing->number;
+    bool hashed;
+
+    if (listing->active || listing->has_reply) /* one at a time; the core asks again */
+        return HF_PENDING;
+    if (request->ticket.kind == HF__REQUEST_LIST && conn->prefix_bytes == 0)
+        return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
+                             "without prefix= every key of the server would be listed");
+    *listing = (struct hf__listing){ .number = number + 1,
+                                     .ticket = request->ticket,
+                                     .deadline_ns = request->deadline_ns,
+                                     .fence = request->fence,
+                                     .all = !request->glob,
+                                     .page_limit = PAGE };
+    if (request->glob && !hf__text_copy(listing->glob, sizeof(listing->glob), request->glob))
+        return hf__error_set(conn->base.error, HF_EINVAL, "a pattern has at most %d bytes",
+                             HF_NAME_BYTES_MAX);
+    if (request->ticket.kind == HF__REQUEST_BREAK) {
+        listing->key_bytes =
+            hf__line_key(conn, request->name, request->name_bytes, listing->key, &hashed);
+        if (listing->key_bytes == 0)
+            return HF_ENAME;
+        listing->active = true;
+        seek(conn);
+        return HF_OK;
+    }
+    memcpy(listing->key, conn->prefix, conn->prefix_bytes);
+    listing->key_bytes = conn->prefix_bytes;
+    listing->active = true;
+    ask_page(conn);
+    return HF_OK;
+}
+
+/* --- telling --- */
+
+/* With the "/" at its end; 0: the key is no claim's. */
+static size_t line_bytes_of(const struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
+{
+    const uint8_t *slash = kv->key.len > conn->prefix_bytes
+                               ? memrchr(kv->key.data + conn->prefix_bytes, '/',
+                                         kv->key.len - conn->prefix_bytes)
+                               : NULL;
+
+    return slash ? (size_t)(slash - kv->key.data) + 1 : 0;
+}
+
+/* The name behind it, if it is wanted. */
+static bool read_name(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv, size_t line_bytes)
+{
+    struct hf__listing *listing = &conn->listing;
+    const char *text = (const char *)kv->key.data + conn->prefix_bytes;
+    size_t bytes = line_bytes - 1 - conn->prefix_bytes;
+    const uint8_t *beside = kv->value.len > 0 ? memchr(kv->value.data, '\n', kv->value.len) : NULL;
+
+    if (conn->is_raw) {
+        if (bytes == 0 || bytes > HF_NAME_BYTES_MAX || memchr(text, '\0', bytes))
+            return false;
+        memcpy(listing->name, text, bytes);
+        listing->name_bytes = bytes;
+    } else {
+        listing->name_bytes = hf__name_decode(text, bytes, listing->name);
+        if (listing->name_bytes == 0 && beside && strncmp(text, "~s", 2) == 0) {
+            listing->name_bytes = kv->value.len - (size_t)(beside + 1 - kv->value.data);
+            if (listing->name_bytes > HF_NAME_BYTES_MAX ||
+                memchr(beside + 1, '\0', listing->name_bytes))
+                return false;
+            memcpy(listing->name, beside + 1, listing->name_bytes);
+        }
+    }
+    listing->name[listing->name_bytes] = '\0';
+    return listing->name_bytes > 0 &&
+           (listing->all || hf__name_matches(listing->glob, listing->name, listing->name_bytes));
+}
+
+static int compare(const void *a, const void *b)
+{
+    const Hf__Etcd__KeyValue *one = *(Hf__Etcd__KeyValue *const *)a;
+    const Hf__Etcd__KeyValue *other = *(Hf__Etcd__KeyValue *const *)b;
+
+    return one->create_revision < other->create_revision ? -1 : 1;
+}
+
+/* Where the line ends that begins at `from`. */
+static size_t end_of_line(const struct hf__etcd *conn, const Hf__Etcd__RangeResponse *page,
+                          size_t from)
+{
+    size_t bytes = line_bytes_of(conn, page->kvs[from]);
+    size_t to = from + 1;
+
+    while (to < page->n_kvs && line_bytes_of(conn, page->kvs[to]) == bytes &&
+           memcmp(page->kvs[to]->key.data, page->kvs[from]->key.data, bytes) == 0)
+        to++;
+    return to;
+}
+
+static void next_page(struct hf__etcd *conn, const Hf__Etcd__KeyValue *from, bool whole)
+{
+    struct hf__listing *listing = &conn->listing;
+    size_t bytes = from->key.len;
+
+    if (whole && listing->page_limit < PAGE_MAX)
+        listing->page_limit *= 4; /* one line alone does not fit into it */
+    if (bytes >= sizeof(listing->key)) {
+        answer(conn, HF__REPLY_FAILED,
+               hf__error_set(conn->base.error, HF_ELIMIT, "a key of %zu bytes", bytes));
+        return;
+    }
+    memcpy(listing->key, from->key.data, bytes);
+    listing->key_bytes = bytes;
+    drop_page(conn);
+    ask_page(conn);
+}
+
+/* The next line of the page that is wanted; its entries are told one by one. */
+static void next_line(struct hf__etcd *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+    const Hf__Etcd__RangeResponse *page = listing->page;
+
+    while (listing->page_at < page->n_kvs) {
+        size_t from = listing->page_at;
+        size_t to = end_of_line(conn, page, from);
+        size_t bytes = line_bytes_of(conn, page->kvs[from]);
+
+        if (to == page->n_kvs && page->more && bytes > 0) { /* there may be more of it */
+            next_page(conn, page->kvs[from], from == 0);
+            return;
+        }
+        listing->line_to = to;
+        if (bytes > 0 && read_name(conn, page->kvs[from], bytes)) {
+            qsort(page->kvs + from, to - from, sizeof(*page->kvs), compare);
+            listing->waiting = 0;
+            listing->writer_is_seen = listing->reader_is_seen = false;
+            return;
+        }
+        listing->page_at = to;
+    }
+    if (page->more && page->n_kvs > 0)
+        next_page(conn, page->kvs[page->n_kvs - 1], false);
+    else
+        answer(conn, HF__REPLY_DONE, HF_OK);
+}
+
+static void tell_entry(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
+{
+    struct hf__listing *listing = &conn->listing;
+    bool is_first = listing->waiting == 0 && !listing->writer_is_seen;
+    struct hf__bearer bearer = { .mode = HF_EXCLUSIVE };
+    bool holds;
+
+    if (!conn->is_raw)
+        hf__bearer_read((const char *)kv->value.data, kv->value.len, &bearer);
+    if (!bearer.is_known)
+        bearer.holder = (struct hf__holder){ 0 };
+    holds = is_first && (bearer.mode == HF_SHARED || !listing->reader_is_seen);
+    listing->holder = bearer.holder;
+    listing->waiting += !holds;
+    listing->writer_is_seen = listing->writer_is_seen || bearer.mode == HF_EXCLUSIVE;
+    listing->reader_is_seen = listing->reader_is_seen || bearer.mode == HF_SHARED;
+    listing->entry = (struct hf_holding){
+        .struct_size = sizeof(listing->entry),
+        .name = listing->name,
+        .mode = bearer.mode,
+        .waiting = !holds,
+        .position = holds ? 0 : (uint32_t)listing->waiting,
+        .fence = holds ? (uint64_t)kv->create_revision * 256 : 0,
+        .remaining_ms = -1, /* it is the lease's, and would be another question for each */
+        .age_ms = -1,
+        .host = listing->holder.host,
+        .pid = listing->holder.pid,
+        .purpose = listing->holder.purpose,
+    };
+    hf__roll_reply(&listing->ticket, HF__REPLY_ENTRY, &listing->reply);
+    listing->reply.entry = &listing->entry;
+    listing->has_reply = true;
+}
+
+/* --- hearing --- */
+
+static void hear_page(struct hf__etcd *conn, const struct hf__rpc_event *event)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    listing->page = hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
+    if (!listing->page)
+        return;
+    if (listing->revision == 0 && listing->page->header)
+        listing->revision = listing->page->header->revision;
+    listing->page_at = listing->line_to = 0;
+    next_line(conn);
+}
+
+/* Out at once, or marked, so that it may leave by itself. */
+static void break_it(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
+{
+    char marked[HF__BEARER_BYTES + HF_NAME_BYTES_MAX + 2] = "!";
+    struct hf__bearer bearer = { 0 };
+    struct hf__quest *quest;
+    struct hf__txn txn;
+
+    if (!conn->is_raw)
+        hf__bearer_read((const char *)kv->value.data, kv->value.len, &bearer);
+    if (bearer.is_broken) {
+        answer(conn, HF__REPLY_GONE, HF_OK);
+        return;
+    }
+    hf__txn_init(&txn);
+    hf__txn_if_revision(&txn, kv->key, kv->create_revision);
+    if (bearer.grace_ms == 0 || kv->value.len >= sizeof(marked)) {
+        hf__txn_delete(&txn, kv->key);
+    } else {
+        memcpy(marked + 1, kv->value.data, kv->value.len);
+        hf__txn_put(&txn, kv->key, hf__etcd_bytes(marked, kv->value.len + 1), kv->lease);
+    }
+    quest = hf__query_send(conn, HF__QUERY_BREAK, HF__WAY_CALLS, &txn.request.base);
+    if (quest)
+        quest->course = conn->listing.number;
+}
+
+static void hear_sought(struct hf__etcd *conn, const struct hf__rpc_event *event)
+{
+    Hf__Etcd__RangeResponse *found =
+        hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
+
+    if (!found)
+        return;
+    if (found->n_kvs == 0 ||
+        (uint64_t)found->kvs[0]->create_revision != conn->listing.fence / 256)
+        answer(conn, HF__REPLY_GONE, HF_OK);
+    else
+        break_it(conn, found->kvs[0]);
+    hf__message_free(&conn->memory, &found->base);
+}
+
+static void hear_broken(struct hf__etcd *conn, const struct hf__rpc_event *event)
+{
+    Hf__Etcd__TxnResponse *response =
+        hf__query_unpack(conn, &hf__etcd__txn_response__descriptor, event);
+
+    if (!response)
+        return;
+    answer(conn, response->succeeded ? HF__REPLY_DONE : HF__REPLY_GONE, HF_OK);
+    hf__message_free(&conn->memory, &response->base);
+}
+
+void hf__roster_hear(struct hf__etcd *conn, const struct hf__quest *quest,
+                     const struct hf__rpc_event *event)
+{
+    bool perhaps;
+    int status;
+
+    if (!conn->listing.active || quest->course != conn->listing.number)
+        return;
+    if (event->kind == HF__RPC_FAILED) {
+        status = hf__query_status(conn, event, &perhaps);
+        perhaps = perhaps && quest->query == HF__QUERY_BREAK;
+        answer(conn, perhaps ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED, status);
+    } else if (quest->query == HF__QUERY_LIST) {
+        hear_page(conn, event);
+    } else if (quest->query == HF__QUERY_SEEK) {
+        hear_sought(conn, event);
+    } else {
+        hear_broken(conn, event);
+    }
+}
+
+int hf__roster_next(struct hf__etcd *conn, struct hf__reply *out_reply)
+{
+    struct hf__listing *listing = &conn->listing;
+
+    if (!listing->has_reply && listing->active && listing->page) {
+        if (listing->page_at < listing->line_to)
+            tell_entry(conn, listing->page->kvs[listing->page_at++]);
+        else
+            next_line(conn);
+        if (!listing->has_reply && listing->active && listing->page &&
+            listing->page_at < listing->line_to)
+            tell_entry(conn, listing->page->kvs[listing->page_at++]);
+    }
+    if (!listing->has_reply && listing->active && conn->now_ns >= listing->deadline_ns)
+        hf__roster_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE, "no answer in time"));
+    if (!listing->has_reply)
+        return 0;
+    *out_reply = listing->reply;
+    listing->has_reply = false;
+    return 1;
+}
