@@ -131,7 +131,7 @@ static struct hf__turn *make(struct hf__core *core, struct hf__name *name,
     turn->leaver = NULL;
     turn->asker = NULL;
     turn->mode = terms->mode;
-    turn->ends = !core->recipe->in_session &&
+    turn->ends = (!core->recipe->in_session || core->recipe->ends_fixed) &&
                  (terms->fixed_lease || (terms->max_hold_ns > 0 && !core->recipe->leases));
     turn->lease_ns = terms->lease_ns;
     if (!core->recipe->leases && terms->max_hold_ns > 0 &&

@@ -89,7 +89,7 @@ static void etcd_close(struct hf__conn *base)
     hf__lease_done(conn);
     hf__link_close(conn);
     hf__query_done(conn);
-    hf__line_done(conn);
+    hf__rank_done(conn);
     hf__roll_done(&conn->roll);
     hf__buffer_done(&conn->packed);
     hf__memory_done(&conn->memory);

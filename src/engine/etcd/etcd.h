@@ -2,7 +2,7 @@
  *
  * Two connections go to one server: calls, and what is kept: leases and the watch. Leases outlive
  * them, and so do the stands: each claim of the core is one (stand.c), with one key at the server,
- * which goes when its lease ends. Stands for the same lock are in one line (line.c), where events
+ * which goes when its lease ends. Stands for the same lock are in one line (rank.c), where events
  * of the watch find them. */
 #ifndef HF_ENGINE_ETCD_ETCD_H
 #define HF_ENGINE_ETCD_ETCD_H
@@ -85,8 +85,8 @@ struct hf__lease {
 };
 
 /* A lock that somebody of ours wants. */
-struct hf__line {
-    struct hf__line *chain; /* of one bucket */
+struct hf__rank {
+    struct hf__rank *chain; /* of one bucket */
     uint64_t hash;
     struct hf__list stands;
     int64_t told_revision; /* of the last event that was heard of it */
@@ -107,7 +107,7 @@ enum hf__stand_state {
 /* One claim, from its first question until its key is known to be gone. */
 struct hf__stand {
     struct hf__entry entry; /* first */
-    struct hf__line *line;
+    struct hf__rank *line;
     struct hf__list neighbour; /* in line->stands */
     struct hf__lease *lease;   /* NULL: none yet */
     struct hf__list lodger;    /* in lease->stands */
@@ -201,7 +201,7 @@ struct hf__etcd {
     int end_status;
 
     struct hf__roll roll;
-    struct hf__line **buckets;
+    struct hf__rank **buckets;
     size_t bucket_count;
     size_t line_count;
     struct hf__list leases;
@@ -295,18 +295,18 @@ void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key);
 /* The part of an answer, if it is one of that kind; NULL: it is not. */
 const Hf__Etcd__RangeResponse *hf__txn_ranged(const Hf__Etcd__TxnResponse *response, size_t index);
 
-/* --- line.c: the locks that somebody of ours wants --- */
+/* --- rank.c: the locks that somebody of ours wants --- */
 
 /* HF_ENAME: such a name cannot be one here; HF_ENOMEM. */
-int hf__line_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
-                   struct hf__line **out_line);
-void hf__line_leave(struct hf__etcd *conn, struct hf__line *line); /* frees it with the last */
+int hf__rank_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
+                   struct hf__rank **out_line);
+void hf__rank_leave(struct hf__etcd *conn, struct hf__rank *line); /* frees it with the last */
 /* Whose key is this? NULL: nobody's of ours. */
-struct hf__line *hf__line_find(const struct hf__etcd *conn, const uint8_t *key, size_t key_bytes);
-size_t hf__line_key(struct hf__etcd *conn, const char *name, size_t name_bytes,
+struct hf__rank *hf__rank_find(const struct hf__etcd *conn, const uint8_t *key, size_t key_bytes);
+size_t hf__rank_key(struct hf__etcd *conn, const char *name, size_t name_bytes,
                     char out_key[HF__LOCK_KEY_BYTES], bool *out_hashed);
-void hf__line_done(struct hf__etcd *conn);
-uint64_t hf__line_hash(const void *key, size_t key_bytes);
+void hf__rank_done(struct hf__etcd *conn);
+uint64_t hf__rank_hash(const void *key, size_t key_bytes);
 
 /* --- lease.c: how long does the server keep what is ours? --- */
 

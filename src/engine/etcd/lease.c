@@ -410,10 +410,6 @@ void hf__lease_disconnect(struct hf__etcd *conn)
 
         lease->is_kept = false;
         lease->is_asked = false;
-        HF__LIST_FOR(node, &lease->renewals)
-        {
-            hf__list_remove(node);
-        }
     }
 }
 

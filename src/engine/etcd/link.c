@@ -29,7 +29,7 @@ static void put_authority(const struct hf__etcd *conn, char *out_text, size_t te
 static int open_one(struct hf__etcd *conn, struct hf__etcd_link *link)
 {
     bool tls = hf__demand_tls(conn->url);
-    char authority[HF__URL_HOST_BYTES + 16];
+    char authority[sizeof(conn->url->servers->host) + 16];
     struct hf__rpc_options rpc = { .env = conn->base.env, .authority = authority, .tls = tls };
     struct hf__stream_options stream = {
         .env = conn->base.env,

@@ -26,7 +26,7 @@
 static Hf__Etcd__RangeRequest *read_line(struct hf__txn *txn, const struct hf__stand *stand,
                                          const char *end, int64_t limit)
 {
-    const struct hf__line *line = stand->line;
+    const struct hf__rank *line = stand->line;
     Hf__Etcd__RangeRequest *range =
         hf__txn_range(txn, hf__etcd_bytes(line->key, line->key_bytes));
 
@@ -38,7 +38,7 @@ static Hf__Etcd__RangeRequest *read_line(struct hf__txn *txn, const struct hf__s
 }
 
 /* The first key that is not of the line. */
-static void put_end(const struct hf__line *line, char out_end[HF__LOCK_KEY_BYTES])
+static void put_end(const struct hf__rank *line, char out_end[HF__LOCK_KEY_BYTES])
 {
     memcpy(out_end, line->key, line->key_bytes);
     out_end[line->key_bytes - 1]++; /* behind "/" */
@@ -59,7 +59,7 @@ static void ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query q
 
 static size_t put_value(const struct hf__stand *stand, char *out_value)
 {
-    const struct hf__line *line = stand->line;
+    const struct hf__rank *line = stand->line;
     size_t bytes = strlen(stand->bearer);
 
     memcpy(out_value, stand->bearer, bytes);
@@ -224,7 +224,7 @@ static void weigh(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd
     if (stand->mode == HF_SHARED && bearer.mode == HF_SHARED)
         return;
     stand->has_ahead = true;
-    stand->ahead_hash = hf__line_hash(kv->key.data, kv->key.len);
+    stand->ahead_hash = hf__rank_hash(kv->key.data, kv->key.len);
     hf__env_free(conn->base.env, stand->evict_key);
     stand->evict_key = NULL;
     stand->evict_at_ns = HF__NEVER;
@@ -242,7 +242,7 @@ static void weigh(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd
 }
 
 /* Does another name have the same hash? */
-static bool collides(const struct hf__line *line, const Hf__Etcd__KeyValue *kv)
+static bool collides(const struct hf__rank *line, const Hf__Etcd__KeyValue *kv)
 {
     const uint8_t *name = kv->value.len > 0 ? memchr(kv->value.data, '\n', kv->value.len) : NULL;
     size_t bytes = name ? kv->value.len - (size_t)(name + 1 - kv->value.data) : 0;
@@ -470,4 +470,5 @@ const struct hf__recipe hf__etcd_revision = {
     .hands_on = true,
     .leases = true,
     .in_session = true,
+    .ends_fixed = true,
 };

@@ -118,7 +118,7 @@ int hf__roster_start(struct hf__etcd *conn, const struct hf__request *request)
                              HF_NAME_BYTES_MAX);
     if (request->ticket.kind == HF__REQUEST_BREAK) {
         listing->key_bytes =
-            hf__line_key(conn, request->name, request->name_bytes, listing->key, &hashed);
+            hf__rank_key(conn, request->name, request->name_bytes, listing->key, &hashed);
         if (listing->key_bytes == 0)
             return HF_ENAME;
         listing->active = true;

@@ -20,7 +20,7 @@ static struct hf__stand *stand_of(struct hf__entry *entry)
 
 size_t hf__stand_key(const struct hf__stand *stand, char out_key[HF__OWN_KEY_BYTES])
 {
-    const struct hf__line *line = stand->line;
+    const struct hf__rank *line = stand->line;
 
     memcpy(out_key, line->key, line->key_bytes);
     memcpy(out_key + line->key_bytes, stand->token, sizeof(stand->token));
@@ -45,7 +45,7 @@ static void read_claim(struct hf__etcd *conn, struct hf__stand *stand,
 
     stand->queueing = request->queueing;
     stand->mode = request->mode;
-    stand->is_fixed = request->is_fixed;
+    stand->is_fixed = request->ends;
     for (size_t i = 0; i < HF__TOKEN_BYTES; i++) {
         stand->token[2 * i] = digits[request->token[i] >> 4];
         stand->token[2 * i + 1] = digits[request->token[i] & 15];
@@ -57,16 +57,16 @@ int hf__stand_enter(struct hf__etcd *conn, const struct hf__request *request,
                     struct hf__stand **out_stand)
 {
     struct hf__stand *stand = stand_of(hf__roll_find(&conn->roll, request->ticket.claim_id));
-    struct hf__line *line;
+    struct hf__rank *line;
     int status;
 
     if (!stand) {
-        status = hf__line_enter(conn, request->name, request->name_bytes, &line);
+        status = hf__rank_enter(conn, request->name, request->name_bytes, &line);
         if (status < 0)
             return status;
         stand = stand_of(hf__roll_add(&conn->roll, request->ticket.claim_id, sizeof(*stand)));
         if (!stand) {
-            hf__line_leave(conn, line);
+            hf__rank_leave(conn, line);
             return hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
         }
         stand->line = line;
@@ -93,11 +93,11 @@ int hf__stand_enter(struct hf__etcd *conn, const struct hf__request *request,
 
 void hf__stand_free(struct hf__etcd *conn, struct hf__stand *stand)
 {
-    struct hf__line *line = stand->line;
+    struct hf__rank *line = stand->line;
 
     hf__query_forget(conn, stand);
     hf__list_remove(&stand->neighbour);
-    hf__line_leave(conn, line);
+    hf__rank_leave(conn, line);
     hf__lease_aim(stand, NULL);
     hf__lease_leave(conn, stand);
     hf__env_free(conn->base.env, stand->evict_key);

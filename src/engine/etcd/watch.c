@@ -49,8 +49,9 @@ static void hear_own(struct hf__etcd *conn, struct hf__stand *stand, const Hf__E
 {
     struct hf__bearer bearer;
 
-    if (stand->revision == 0 || event->kv->mod_revision <= stand->revision)
-        return; /* of its making */
+    if (stand->revision == 0 || event->kv->mod_revision <= stand->revision ||
+        stand->state == HF__STAND_LEAVING)
+        return; /* of its making, or of what we did ourselves */
     if (event->type == HF__ETCD__EVENT__EVENT_TYPE__DELETE) {
         hf__stand_lose(conn, stand, "broken");
         return;
@@ -83,14 +84,14 @@ static void hear_other(struct hf__etcd *conn, struct hf__stand *stand, const Hf_
 
 static void hear_event(struct hf__etcd *conn, const Hf__Etcd__Event *event)
 {
-    struct hf__line *line = event->kv ? hf__line_find(conn, event->kv->key.data,
+    struct hf__rank *line = event->kv ? hf__rank_find(conn, event->kv->key.data,
                                                       event->kv->key.len)
                                       : NULL;
     uint64_t hash;
 
     if (!line)
         return;
-    hash = hf__line_hash(event->kv->key.data, event->kv->key.len);
+    hash = hf__rank_hash(event->kv->key.data, event->kv->key.len);
     if (line->told_revision < event->kv->mod_revision)
         line->told_revision = event->kv->mod_revision;
     HF__LIST_FOR(node, &line->stands)

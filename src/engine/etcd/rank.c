@@ -1,4 +1,4 @@
-/* line.c: which locks does somebody of ours want, and whose key is this?
+/* rank.c: which locks does somebody of ours want, and whose key is this?
  *
  * The keys of a lock begin with path, prefix, the name as names are written, and "/"; behind it
  * each claim has a token of its own. An event of the watch finds the line by what its key begins
@@ -12,13 +12,13 @@
 
 #define BUCKETS_FIRST 64
 
-uint64_t hf__line_hash(const void *key, size_t key_bytes)
+uint64_t hf__rank_hash(const void *key, size_t key_bytes)
 {
     return hf__name_hash(key, key_bytes, 0);
 }
 
 /* 0, with the error: no such name. */
-size_t hf__line_key(struct hf__etcd *conn, const char *name, size_t name_bytes,
+size_t hf__rank_key(struct hf__etcd *conn, const char *name, size_t name_bytes,
                     char out_key[HF__LOCK_KEY_BYTES], bool *out_hashed)
 {
     char encoded[HF__NAME_ENCODED_BYTES];
@@ -39,15 +39,15 @@ size_t hf__line_key(struct hf__etcd *conn, const char *name, size_t name_bytes,
     return bytes;
 }
 
-static struct hf__line **bucket_of(const struct hf__etcd *conn, uint64_t hash)
+static struct hf__rank **bucket_of(const struct hf__etcd *conn, uint64_t hash)
 {
     return &conn->buckets[hash & (conn->bucket_count - 1)];
 }
 
-static struct hf__line *find(const struct hf__etcd *conn, const void *key, size_t key_bytes)
+static struct hf__rank *find(const struct hf__etcd *conn, const void *key, size_t key_bytes)
 {
-    uint64_t hash = hf__line_hash(key, key_bytes);
-    struct hf__line *line = conn->bucket_count > 0 ? *bucket_of(conn, hash) : NULL;
+    uint64_t hash = hf__rank_hash(key, key_bytes);
+    struct hf__rank *line = conn->bucket_count > 0 ? *bucket_of(conn, hash) : NULL;
 
     while (line && (line->hash != hash || line->key_bytes != key_bytes ||
                     memcmp(line->key, key, key_bytes) != 0))
@@ -55,7 +55,7 @@ static struct hf__line *find(const struct hf__etcd *conn, const void *key, size_
     return line;
 }
 
-struct hf__line *hf__line_find(const struct hf__etcd *conn, const uint8_t *key, size_t key_bytes)
+struct hf__rank *hf__rank_find(const struct hf__etcd *conn, const uint8_t *key, size_t key_bytes)
 {
     const uint8_t *slash = key_bytes > 0 ? memrchr(key, '/', key_bytes) : NULL;
 
@@ -67,8 +67,8 @@ struct hf__line *hf__line_find(const struct hf__etcd *conn, const uint8_t *key, 
 static bool make_room(struct hf__etcd *conn)
 {
     size_t count = conn->bucket_count > 0 ? 2 * conn->bucket_count : BUCKETS_FIRST;
-    struct hf__line **buckets;
-    struct hf__line **before = conn->buckets;
+    struct hf__rank **buckets;
+    struct hf__rank **before = conn->buckets;
     size_t before_count = conn->bucket_count;
 
     if (conn->line_count < conn->bucket_count)
@@ -79,8 +79,8 @@ static bool make_room(struct hf__etcd *conn)
     conn->buckets = buckets;
     conn->bucket_count = count;
     for (size_t i = 0; i < before_count; i++) {
-        for (struct hf__line *line = before[i], *next; line; line = next) {
-            struct hf__line **bucket = bucket_of(conn, line->hash);
+        for (struct hf__rank *line = before[i], *next; line; line = next) {
+            struct hf__rank **bucket = bucket_of(conn, line->hash);
 
             next = line->chain;
             line->chain = *bucket;
@@ -91,13 +91,13 @@ static bool make_room(struct hf__etcd *conn)
     return true;
 }
 
-int hf__line_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
-                   struct hf__line **out_line)
+int hf__rank_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
+                   struct hf__rank **out_line)
 {
     char key[HF__LOCK_KEY_BYTES];
     bool hashed;
-    size_t key_bytes = hf__line_key(conn, name, name_bytes, key, &hashed);
-    struct hf__line *line = key_bytes > 0 ? find(conn, key, key_bytes) : NULL;
+    size_t key_bytes = hf__rank_key(conn, name, name_bytes, key, &hashed);
+    struct hf__rank *line = key_bytes > 0 ? find(conn, key, key_bytes) : NULL;
 
     if (key_bytes == 0)
         return HF_ENAME;
@@ -109,7 +109,7 @@ int hf__line_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
     if (!line)
         return hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
     hf__list_init(&line->stands);
-    line->hash = hf__line_hash(key, key_bytes);
+    line->hash = hf__rank_hash(key, key_bytes);
     line->hashed = hashed;
     line->key_bytes = key_bytes;
     memcpy(line->key, key, key_bytes);
@@ -122,9 +122,9 @@ int hf__line_enter(struct hf__etcd *conn, const char *name, size_t name_bytes,
     return HF_OK;
 }
 
-void hf__line_leave(struct hf__etcd *conn, struct hf__line *line)
+void hf__rank_leave(struct hf__etcd *conn, struct hf__rank *line)
 {
-    struct hf__line **link = bucket_of(conn, line->hash);
+    struct hf__rank **link = bucket_of(conn, line->hash);
 
     if (!hf__list_empty(&line->stands))
         return;
@@ -135,10 +135,10 @@ void hf__line_leave(struct hf__etcd *conn, struct hf__line *line)
     hf__env_free(conn->base.env, line);
 }
 
-void hf__line_done(struct hf__etcd *conn)
+void hf__rank_done(struct hf__etcd *conn)
 {
     for (size_t i = 0; i < conn->bucket_count; i++) {
-        for (struct hf__line *line = conn->buckets[i], *next; line; line = next) {
+        for (struct hf__rank *line = conn->buckets[i], *next; line; line = next) {
             next = line->chain;
             hf__env_free(conn->base.env, line);
         }
