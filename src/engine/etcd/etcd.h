@@ -20,7 +20,8 @@
 
 #define HF__ETCD_PORT        2379
 #define HF__LOCK_KEY_BYTES   2304 /* path, prefix, a name and "/" */
-#define HF__OWN_KEY_BYTES    (HF__LOCK_KEY_BYTES + 2 * HF__TOKEN_BYTES + 1)
+#define HF__STAND_TOKEN      (1 + 2 * HF__TOKEN_BYTES) /* "w" or "r", as it came, and digits */
+#define HF__OWN_KEY_BYTES    (HF__LOCK_KEY_BYTES + HF__STAND_TOKEN + 1)
 #define HF__LINE_MAX_ETCD    65536 /* who waits for one lock */
 
 struct hf__etcd;
@@ -116,6 +117,7 @@ struct hf__stand {
     enum hf__stand_state state;
     bool queueing;
     bool is_fixed;
+    bool extends; /* what was asked for counts from now on */
     int mode;
     uint64_t lease_ns;
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
@@ -138,7 +140,7 @@ struct hf__stand {
     uint64_t evict_at_ns; /* when it has had its grace */
     uint64_t looked_ns;
 
-    char token[2 * HF__TOKEN_BYTES + 1];
+    char token[HF__STAND_TOKEN + 1];
     char bearer[HF__BEARER_BYTES];
 };
 
@@ -266,7 +268,7 @@ void *hf__query_unpack(struct hf__etcd *conn, const ProtobufCMessageDescriptor *
                        const struct hf__rpc_event *event);
 
 /* A transaction, while it is written down. */
-#define HF__TXN_PARTS 3
+#define HF__TXN_PARTS 4
 struct hf__txn_operation {
     Hf__Etcd__RequestOp operation;
     Hf__Etcd__RangeRequest range;

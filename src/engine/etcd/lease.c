@@ -255,10 +255,12 @@ void hf__lease_hear_grant(struct hf__etcd *conn, const struct hf__quest *quest,
 
 static uint64_t due_ns(const struct hf__lease *lease)
 {
-    if (!lease->is_alive || lease->is_fixed || lease->is_kept || hf__list_empty(&lease->stands))
+    if (!lease->is_alive || lease->is_kept || hf__list_empty(&lease->stands))
         return HF__NEVER;
     if (!hf__list_empty(&lease->renewals))
         return 0;
+    if (lease->is_fixed) /* only who asks for it gets more time */
+        return HF__NEVER;
     return lease->alive_ns + lease->ttl_ns / SIGNS;
 }
 
@@ -392,7 +394,7 @@ void hf__lease_renew(struct hf__etcd *conn, struct hf__stand *stand)
 
     stand->entry.sent = true;
     hf__list_remove(&stand->renewal);
-    if (lease->is_fixed || conn->now_ns < lease->alive_ns + lease->ttl_ns / FRESH)
+    if (!stand->extends && conn->now_ns < lease->alive_ns + lease->ttl_ns / FRESH)
         answer_alive(conn, stand);
     else
         hf__list_append(&lease->renewals, &stand->renewal);

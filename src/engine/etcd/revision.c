@@ -16,32 +16,73 @@
 #include "base/clock.h"
 #include "engine/etcd/etcd.h"
 
-#define PAGE      64   /* of the line, with a claim */
-#define LOOK_MAX  4096 /* who are ahead, as far as they are counted */
-#define TRIES_MAX 100  /* of one course that finds the world changed again and again */
+#define NEAREST   16  /* of those that may stand in the way, so many are read at a time */
+#define TRIES_MAX 100 /* of one course that finds the world changed again and again */
 #define LOOKS_NS  (2 * HF__NS_PER_S) /* between two looks though nothing was heard */
 
 /* --- questions --- */
 
-static Hf__Etcd__RangeRequest *read_line(struct hf__txn *txn, const struct hf__stand *stand,
-                                         const char *end, int64_t limit)
-{
-    const struct hf__rank *line = stand->line;
-    Hf__Etcd__RangeRequest *range =
-        hf__txn_range(txn, hf__etcd_bytes(line->key, line->key_bytes));
+/* Where the keys begin that may stand in the way of a claim, and where they end: readers pass over
+ * those of readers. What other programs write is nobody's reader. */
+struct bounds {
+    char from[HF__LOCK_KEY_BYTES + 1];
+    size_t from_bytes;
+    char to[HF__LOCK_KEY_BYTES + 1];
+    size_t to_bytes;
+};
 
-    range->range_end = hf__etcd_bytes(end, line->key_bytes);
+static void set_bounds(const struct hf__rank *line, char from, char to, struct bounds *out_bounds)
+{
+    memcpy(out_bounds->from, line->key, line->key_bytes);
+    memcpy(out_bounds->to, line->key, line->key_bytes);
+    out_bounds->from[line->key_bytes] = from;
+    out_bounds->from_bytes = line->key_bytes + (from != 0);
+    out_bounds->to[line->key_bytes] = to;
+    out_bounds->to_bytes = line->key_bytes + (to != 0);
+    if (to == 0)
+        out_bounds->to[line->key_bytes - 1]++; /* behind "/" */
+}
+
+static Hf__Etcd__RangeRequest *read_range(struct hf__txn *txn, const struct bounds *bounds)
+{
+    Hf__Etcd__RangeRequest *range =
+        hf__txn_range(txn, hf__etcd_bytes(bounds->from, bounds->from_bytes));
+
+    range->range_end = hf__etcd_bytes(bounds->to, bounds->to_bytes);
     range->sort_target = HF__ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    range->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
-    range->limit = limit;
     return range;
 }
 
-/* The first key that is not of the line. */
-static void put_end(const struct hf__rank *line, char out_end[HF__LOCK_KEY_BYTES])
+/* The line as this claim must see it: who holds, and the last who may stand in its way. */
+struct view {
+    struct bounds whole;
+    struct bounds low;
+    struct bounds high;
+};
+
+static void set_view(const struct hf__stand *stand, struct view *out_view)
 {
-    memcpy(out_end, line->key, line->key_bytes);
-    out_end[line->key_bytes - 1]++; /* behind "/" */
+    bool reads = stand->mode == HF_SHARED;
+
+    set_bounds(stand->line, 0, 0, &out_view->whole);
+    set_bounds(stand->line, 0, reads ? 'r' : 0, &out_view->low);
+    set_bounds(stand->line, 's', 0, &out_view->high);
+}
+
+static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const struct view *view,
+                      int64_t below)
+{
+    Hf__Etcd__RangeRequest *first = read_range(txn, &view->whole);
+
+    first->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    first->limit = 1;
+    for (int i = 0; i < (stand->mode == HF_SHARED ? 2 : 1); i++) {
+        Hf__Etcd__RangeRequest *near = read_range(txn, i == 0 ? &view->low : &view->high);
+
+        near->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+        near->limit = NEAREST;
+        near->max_create_revision = below > 0 ? below - 1 : 0;
+    }
 }
 
 static void ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
@@ -73,23 +114,22 @@ static size_t put_value(const struct hf__stand *stand, char *out_value)
 static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
 {
     char key[HF__OWN_KEY_BYTES];
-    char end[HF__LOCK_KEY_BYTES];
     char guard[HF__LOCK_KEY_BYTES];
     char value[HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX];
     ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
     ProtobufCBinaryData guard_key =
         hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard));
+    struct view view;
     struct hf__txn txn;
 
-    put_end(stand->line, end);
+    set_view(stand, &view);
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, 0);
     hf__txn_if_version(&txn, guard_key, stand->lease->guard);
     hf__txn_put(&txn, own, hf__etcd_bytes(value, put_value(stand, value)), stand->lease->id);
-    read_line(&txn, stand, end, PAGE);
+    read_view(&txn, stand, &view, 0);
     txn.otherwise = true;
     hf__txn_range(&txn, own);
-    read_line(&txn, stand, end, PAGE);
     hf__txn_range(&txn, guard_key);
     stand->maybe_made = true;
     ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
@@ -121,24 +161,28 @@ void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
     hf__lease_wait(conn, stand, lease);
 }
 
-void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
+static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
 {
     char key[HF__OWN_KEY_BYTES];
-    char end[HF__LOCK_KEY_BYTES];
     ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
+    struct view view;
     struct hf__txn txn;
 
-    if (stand->revision == 0 || !stand->lease) {
-        hf__stand_answer(conn, stand, HF__REPLY_GONE);
-        return;
-    }
-    put_end(stand->line, end);
+    set_view(stand, &view);
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, stand->revision);
     hf__txn_if_lease(&txn, own, stand->lease->id);
-    read_line(&txn, stand, end, LOOK_MAX)->max_create_revision = stand->revision;
     hf__txn_range(&txn, own);
+    read_view(&txn, stand, &view, below);
     ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
+}
+
+void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (stand->revision == 0 || !stand->lease)
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+    else
+        look_below(conn, stand, stand->revision);
 }
 
 /* Nothing has changed as long as nothing was heard; but once in a while somebody looks. */
@@ -207,38 +251,41 @@ void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand)
 
 /* --- what the answers mean --- */
 
-/* One key of the line, and what it is to us. */
-static void weigh(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd__KeyValue *kv)
+static void read_bearer(const struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv,
+                        struct hf__bearer *out_bearer)
 {
-    struct hf__bearer bearer = { .mode = HF_EXCLUSIVE };
-    bool is_first = stand->ahead_count == 0;
-
+    *out_bearer = (struct hf__bearer){ .mode = HF_EXCLUSIVE };
     if (!conn->is_raw)
-        hf__bearer_read((const char *)kv->value.data, kv->value.len, &bearer);
-    stand->ahead_count++;
-    if (is_first) {
-        stand->entry.holder = bearer.holder;
-        stand->entry.holder.fence = (uint64_t)kv->create_revision * 256;
-        stand->entry.has_holder = bearer.is_known;
-    }
-    if (stand->mode == HF_SHARED && bearer.mode == HF_SHARED)
-        return;
-    stand->has_ahead = true;
-    stand->ahead_hash = hf__rank_hash(kv->key.data, kv->key.len);
-    hf__env_free(conn->base.env, stand->evict_key);
-    stand->evict_key = NULL;
-    stand->evict_at_ns = HF__NEVER;
-    if (!bearer.is_broken)
-        return;
+        hf__bearer_read((const char *)kv->value.data, kv->value.len, out_bearer);
+}
+
+/* It will be deleted when its grace is over, if nobody else has done it by then. */
+static void note_broken(struct hf__etcd *conn, struct hf__stand *stand,
+                        const Hf__Etcd__KeyValue *kv, uint64_t grace_ms)
+{
     stand->evict_key = hf__env_new(conn->base.env, kv->key.len);
     if (!stand->evict_key)
         return; /* its lease will end */
     memcpy(stand->evict_key, kv->key.data, kv->key.len);
     stand->evict_bytes = kv->key.len;
     stand->evict_revision = kv->create_revision;
-    stand->evict_at_ns = conn->now_ns + bearer.grace_ms * HF__NS_PER_MS;
+    stand->evict_at_ns = conn->now_ns + grace_ms * HF__NS_PER_MS;
     if (stand->evict_at_ns < conn->evict_at_ns)
         conn->evict_at_ns = stand->evict_at_ns;
+}
+
+static void wait_for(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd__KeyValue *kv)
+{
+    struct hf__bearer bearer;
+
+    read_bearer(conn, kv, &bearer);
+    hf__env_free(conn->base.env, stand->evict_key);
+    stand->evict_key = NULL;
+    stand->evict_at_ns = HF__NEVER;
+    stand->has_ahead = true;
+    stand->ahead_hash = hf__rank_hash(kv->key.data, kv->key.len);
+    if (bearer.is_broken)
+        note_broken(conn, stand, kv, bearer.grace_ms);
 }
 
 /* Does another name have the same hash? */
@@ -251,63 +298,55 @@ static bool collides(const struct hf__rank *line, const Hf__Etcd__KeyValue *kv)
            (bytes != line->name_bytes || memcmp(name + 1, line->name, bytes) != 0);
 }
 
-enum sight { SIGHT_WHOLE, SIGHT_PARTIAL, SIGHT_COLLISION };
-
-/* Who is ahead of us, of those that were read. */
-static enum sight look_at(struct hf__etcd *conn, struct hf__stand *stand,
-                          const Hf__Etcd__RangeResponse *range)
+/* The last that stands in the way, of those that were read; NULL: none of them does. */
+static const Hf__Etcd__KeyValue *find_ahead(const struct hf__etcd *conn,
+                                            const struct hf__stand *stand,
+                                            const Hf__Etcd__RangeResponse *range)
 {
-    stand->has_ahead = false;
-    stand->ahead_count = 0;
-    stand->entry.has_holder = false;
+    struct hf__bearer bearer;
+
     for (size_t i = 0; i < range->n_kvs; i++) {
         const Hf__Etcd__KeyValue *kv = range->kvs[i];
 
-        if (collides(stand->line, kv))
-            return SIGHT_COLLISION;
-        if (kv->create_revision >= stand->revision) {
-            stand->others_wait = range->count > (int64_t)stand->ahead_count + 1;
-            return SIGHT_WHOLE;
-        }
-        weigh(conn, stand, kv);
+        if (kv->create_revision >= stand->revision)
+            continue;
+        read_bearer(conn, kv, &bearer);
+        if (stand->mode == HF_EXCLUSIVE || bearer.mode == HF_EXCLUSIVE)
+            return kv;
     }
-    return SIGHT_PARTIAL;
+    return NULL;
 }
 
-static void again(struct hf__etcd *conn, struct hf__stand *stand)
+static void again(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
 {
     stand->course++;
     if (++stand->tries > TRIES_MAX)
         hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EUNREACHABLE,
                                                   "the line changes all the time"));
+    else if (below > 0)
+        look_below(conn, stand, below);
     else
         hf__revision_claim(conn, stand);
 }
 
-static void decide(struct hf__etcd *conn, struct hf__stand *stand,
-                   const Hf__Etcd__RangeResponse *range, int64_t revision)
+static void grant(struct hf__etcd *conn, struct hf__stand *stand, int64_t in_line)
 {
-    enum sight sight = look_at(conn, stand, range);
-
-    if (sight == SIGHT_COLLISION) {
-        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EINTEGRITY,
-                                                  "another name has the same hash"));
-        return;
-    }
-    if (sight == SIGHT_PARTIAL && range->more && stand->ahead_count < LOOK_MAX) {
-        again(conn, stand);
-        return;
-    }
     stand->looked_ns = conn->now_ns;
-    if (!stand->has_ahead) {
-        stand->state = HF__STAND_HELD;
-        hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
-        return;
-    }
-    if (stand->line->told_revision > revision) { /* it may have been of the one ahead */
-        again(conn, stand);
-        return;
-    }
+    stand->state = HF__STAND_HELD;
+    stand->has_ahead = false;
+    stand->others_wait = in_line > 1;
+    hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
+}
+
+static void queue(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd__KeyValue *first)
+{
+    struct hf__bearer bearer;
+
+    read_bearer(conn, first, &bearer);
+    stand->looked_ns = conn->now_ns;
+    stand->entry.holder = bearer.holder;
+    stand->entry.holder.fence = (uint64_t)first->create_revision * 256;
+    stand->entry.has_holder = bearer.is_known;
     if (stand->ahead_count >= HF__LINE_MAX_ETCD) {
         hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ELIMIT,
                                                   "%u wait for this lock already",
@@ -323,52 +362,89 @@ static void decide(struct hf__etcd *conn, struct hf__stand *stand,
     hf__stand_answer(conn, stand, HF__REPLY_QUEUED);
 }
 
+/* The view begins with the second part of the answer. */
+static void decide(struct hf__etcd *conn, struct hf__stand *stand,
+                   const Hf__Etcd__TxnResponse *response)
+{
+    const Hf__Etcd__RangeResponse *first = hf__txn_ranged(response, 1);
+    const Hf__Etcd__KeyValue *ahead = NULL;
+    int64_t below = 0;
+
+    if (!first || first->n_kvs == 0) {
+        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                         "the server does not know the key that it has made"));
+        return;
+    }
+    if (collides(stand->line, first->kvs[0])) {
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EINTEGRITY,
+                                                  "another name has the same hash"));
+        return;
+    }
+    for (size_t i = 2; i < response->n_responses; i++) {
+        const Hf__Etcd__RangeResponse *near = hf__txn_ranged(response, i);
+        const Hf__Etcd__KeyValue *kv = near ? find_ahead(conn, stand, near) : NULL;
+
+        if (kv && (!ahead || kv->create_revision > ahead->create_revision))
+            ahead = kv;
+        if (near && !kv && near->n_kvs >= NEAREST) /* readers that were writers; go on behind */
+            below = near->kvs[near->n_kvs - 1]->create_revision;
+    }
+    if (below > 1 && (!ahead || ahead->create_revision < below)) {
+        again(conn, stand, below);
+        return;
+    }
+    if (!ahead) {
+        grant(conn, stand, first->count);
+        return;
+    }
+    if (stand->line->told_revision > response->header->revision) { /* perhaps of that one */
+        again(conn, stand, stand->revision);
+        return;
+    }
+    wait_for(conn, stand, ahead);
+    queue(conn, stand, first->kvs[0]);
+}
+
 static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
                        const Hf__Etcd__TxnResponse *response)
 {
     struct hf__stand *stand = quest->stand;
     const Hf__Etcd__RangeResponse *own = hf__txn_ranged(response, 0);
-    const Hf__Etcd__RangeResponse *line = hf__txn_ranged(response, 1);
-    const Hf__Etcd__RangeResponse *guard = hf__txn_ranged(response, 2);
+    const Hf__Etcd__RangeResponse *second = hf__txn_ranged(response, 1);
     bool is_found = !response->succeeded && own && own->n_kvs == 1;
 
-    if (!line || !response->header || (!response->succeeded && (!own || !guard))) {
+    if (!second || !response->header || (!response->succeeded && !own) ||
+        response->header->revision <= 0 || (is_found && own->kvs[0]->create_revision <= 0)) {
         hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
                                          "the server answered what was not asked"));
         return;
     }
     stand->maybe_made = false;
     if (!stand->lease || stand->lease->id != quest->lease_id) { /* which has ended meanwhile */
-        again(conn, stand);
-        return;
-    }
-    if (response->succeeded)
-        stand->revision = response->header->revision;
-    else if (is_found)
-        stand->revision = own->kvs[0]->create_revision;
-    if (!response->succeeded && !is_found) { /* somebody who left has raised the guard */
-        stand->lease->guard = guard->n_kvs > 0 ? guard->kvs[0]->version : 0;
-        again(conn, stand);
-        return;
-    }
-    if (stand->revision <= 0) {
-        stand->revision = 0;
-        stand->maybe_made = true;
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                         "the server made a key without a revision"));
+        again(conn, stand, 0);
         return;
     }
     stand->was_broken = false;
     stand->was_voided = false;
-    decide(conn, stand, line, response->header->revision);
+    if (response->succeeded) {
+        stand->revision = response->header->revision;
+        stand->ahead_count = second->count > 0 ? (uint32_t)(second->count - 1) : 0;
+        decide(conn, stand, response);
+    } else if (is_found) { /* an earlier try got through */
+        stand->revision = own->kvs[0]->create_revision;
+        stand->ahead_count = HF__AHEAD_UNKNOWN;
+        again(conn, stand, stand->revision);
+    } else { /* somebody who left has raised the guard */
+        stand->lease->guard = second->n_kvs > 0 ? second->kvs[0]->version : 0;
+        again(conn, stand, 0);
+    }
 }
 
 static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
                       const Hf__Etcd__TxnResponse *response)
 {
     struct hf__stand *stand = quest->stand;
-    const Hf__Etcd__RangeResponse *line = hf__txn_ranged(response, 0);
-    const Hf__Etcd__RangeResponse *own = hf__txn_ranged(response, 1);
+    const Hf__Etcd__RangeResponse *own = hf__txn_ranged(response, 0);
     struct hf__bearer bearer;
 
     if (!response->succeeded) {
@@ -377,19 +453,19 @@ static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__stand_answer(conn, stand, HF__REPLY_GONE);
         return;
     }
-    if (!line || !own || own->n_kvs != 1 || !response->header) {
+    if (!own || own->n_kvs != 1 || !response->header) {
         hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
                                          "the server answered what was not asked"));
         return;
     }
-    hf__bearer_read((const char *)own->kvs[0]->value.data, own->kvs[0]->value.len, &bearer);
-    if (bearer.is_broken && !stand->was_broken) {
+    read_bearer(conn, own->kvs[0], &bearer);
+    if (bearer.is_broken) {
         stand->was_broken = true;
         hf__stand_answer(conn, stand, HF__REPLY_GONE);
         stand->entry.reply.cause = "broken";
         return;
     }
-    decide(conn, stand, line, response->header->revision);
+    decide(conn, stand, response);
 }
 
 /* To another lease, or to be a reader. */
@@ -427,7 +503,7 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
     if (lease)
         hf__lease_void(conn, lease);
     if (is_void && quest->query == HF__QUERY_CLAIM)
-        again(conn, stand);
+        again(conn, stand, 0);
     else if (!is_void)
         hf__stand_fail_by(conn, stand, event);
 }

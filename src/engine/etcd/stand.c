@@ -24,15 +24,15 @@ size_t hf__stand_key(const struct hf__stand *stand, char out_key[HF__OWN_KEY_BYT
 
     memcpy(out_key, line->key, line->key_bytes);
     memcpy(out_key + line->key_bytes, stand->token, sizeof(stand->token));
-    return line->key_bytes + 2 * HF__TOKEN_BYTES;
+    return line->key_bytes + HF__STAND_TOKEN;
 }
 
 bool hf__stand_owns(const struct hf__stand *stand, const ProtobufCBinaryData *key)
 {
     size_t bytes = stand->line->key_bytes;
 
-    return key->len == bytes + 2 * HF__TOKEN_BYTES &&
-           memcmp(key->data + bytes, stand->token, 2 * HF__TOKEN_BYTES) == 0 &&
+    return key->len == bytes + HF__STAND_TOKEN &&
+           memcmp(key->data + bytes, stand->token, HF__STAND_TOKEN) == 0 &&
            memcmp(key->data, stand->line->key, bytes) == 0;
 }
 
@@ -46,9 +46,10 @@ static void read_claim(struct hf__etcd *conn, struct hf__stand *stand,
     stand->queueing = request->queueing;
     stand->mode = request->mode;
     stand->is_fixed = request->ends;
+    stand->token[0] = request->mode == HF_SHARED ? 'r' : 'w';
     for (size_t i = 0; i < HF__TOKEN_BYTES; i++) {
-        stand->token[2 * i] = digits[request->token[i] >> 4];
-        stand->token[2 * i + 1] = digits[request->token[i] & 15];
+        stand->token[2 * i + 1] = digits[request->token[i] >> 4];
+        stand->token[2 * i + 2] = digits[request->token[i] & 15];
     }
     hf__bearer_write(request, conn->whence, conn->purpose, stand->bearer);
 }
@@ -81,6 +82,7 @@ int hf__stand_enter(struct hf__etcd *conn, const struct hf__request *request,
     hf__lease_aim(stand, NULL);
     stand->course++;
     stand->tries = 0;
+    stand->extends = request->shorten;
     if (request->lease_ns > 0)
         stand->lease_ns = request->lease_ns;
     if (request->ticket.kind == HF__REQUEST_RELEASE)

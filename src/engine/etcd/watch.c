@@ -25,6 +25,7 @@ void hf__watch_open(struct hf__etcd *conn)
     memcpy(end, conn->prefix, bytes);
     if (bytes > 0)
         end[bytes - 1]++;
+    create.prev_kv = true;
     create.key = hf__etcd_bytes(bytes > 0 ? conn->prefix : "", bytes > 0 ? bytes : 1);
     create.range_end = hf__etcd_bytes(bytes > 0 ? end : "", bytes > 0 ? bytes : 1);
     request.request_union_case = HF__ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
@@ -69,6 +70,11 @@ static void hear_other(struct hf__etcd *conn, struct hf__stand *stand, const Hf_
     bool is_new = event->type == HF__ETCD__EVENT__EVENT_TYPE__PUT &&
                   event->kv->create_revision == event->kv->mod_revision;
 
+    if (event->type == HF__ETCD__EVENT__EVENT_TYPE__DELETE && event->prev_kv &&
+        event->kv->mod_revision > stand->revision &&
+        event->prev_kv->create_revision < stand->revision && stand->ahead_count > 0 &&
+        stand->ahead_count != HF__AHEAD_UNKNOWN)
+        stand->ahead_count--;
     if (stand->state == HF__STAND_HELD && is_new && !stand->others_wait) {
         stand->others_wait = true;
         stand->entry.crowded = true;
