@@ -144,6 +144,8 @@ int hf__query_status(struct hf__etcd *conn, const struct hf__rpc_event *event, b
             is_known = true;
         }
     }
+    if (is_known && status == HF_ELIMIT && strstr(event->text, "too many requests"))
+        status = HF_EUNREACHABLE; /* it is behind with its work, and will catch up */
     *out_perhaps = event->fate != HF__RPC_FATE_NEVER && !is_known;
     return hf__error_set(conn->base.error, status, "%s: %s",
                          hf__stream_peer(conn->links[HF__WAY_CALLS].stream), event->text);
