@@ -1,6 +1,7 @@
 """The kinds of servers, by the names that command lines call them."""
 
+from etcd import Etcd, EtcdThree
 from servers import Redis, RedLock
 from zookeeper import ZooKeeper, ZooKeeperThree
 
-KINDS = {kind.name: kind for kind in (Redis, RedLock, ZooKeeper, ZooKeeperThree)}
+KINDS = {kind.name: kind for kind in (Redis, RedLock, ZooKeeper, ZooKeeperThree, Etcd, EtcdThree)}
