@@ -110,6 +110,8 @@ static void queue(struct pipe *pipe, struct weather *weather, const uint8_t *byt
 static void look_for_text(struct link *link, struct weather *weather, struct tally *tally,
                           const uint8_t *bytes, size_t count)
 {
+    if (weather->banned[0] && memmem(bytes, count, weather->banned, strlen(weather->banned)))
+        link->broken = true;
     if (!weather->text[0] || !memmem(bytes, count, weather->text, strlen(weather->text)))
         return;
     link->fate = weather->fate;
@@ -138,6 +140,10 @@ static void take_answer(struct link *link, struct weather *weather, struct tally
         break;
     case SPEECH_ZOOKEEPER:
         count = jute_filter(&link->jute[DOWN], bytes, count, weather->deaf, kept, &tally->jute);
+        bytes = kept;
+        break;
+    case SPEECH_ETCD:
+        count = http2_filter(&link->http2[DOWN], bytes, count, weather->deaf, kept, &tally->http2);
         bytes = kept;
         break;
     }
@@ -183,6 +189,8 @@ static void read_some(struct link *link, enum direction way, struct weather *wea
     }
     if (weather->speech == SPEECH_ZOOKEEPER)
         jute_count(&link->jute[UP], bytes, (size_t)count, &tally->jute);
+    if (weather->speech == SPEECH_ETCD)
+        http2_count(&link->http2[UP], bytes, (size_t)count, &tally->http2);
     look_for_text(link, weather, tally, bytes, (size_t)count);
     queue(&link->pipes[UP], weather, bytes, (size_t)count, now_ns);
 }

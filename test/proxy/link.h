@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dice.h"
+#include "http2.h"
 #include "jute.h"
 #include "resp.h"
 
@@ -18,7 +19,7 @@
 #define TEXT_BYTES  256
 
 enum direction { UP, DOWN }; /* to the server, to the client */
-enum speech { SPEECH_ANY, SPEECH_REDIS, SPEECH_ZOOKEEPER };
+enum speech { SPEECH_ANY, SPEECH_REDIS, SPEECH_ZOOKEEPER, SPEECH_ETCD };
 enum fate { FATE_NONE, FATE_CUT, FATE_LOSE, FATE_HOLD };
 
 /* What the network does now, to all links. */
@@ -35,6 +36,7 @@ struct weather {
     uint64_t cut_random;   /* every new link is cut before so many bytes */
     char text[TEXT_BYTES]; /* the next link that sends this ...       */
     enum fate fate;        /* ... has this done to it                 */
+    char banned[TEXT_BYTES]; /* every link that sends this is cut */
     enum speech speech;
     struct dice dice;
 };
@@ -47,6 +49,7 @@ struct tally {
     uint64_t dropped; /* messages of Redis */
     uint64_t fates;   /* how often the text was met */
     struct jute_counts jute;
+    struct http2_counts http2;
 };
 
 struct chunk {
@@ -76,6 +79,7 @@ struct link {
     bool broken;         /* to be cut */
     struct resp resp;
     struct jute jute[2];
+    struct http2 http2[2];
 };
 
 void link_init(struct link *link, int server, int client, struct weather *weather);

@@ -1,6 +1,6 @@
 /* proxy.c: a bad network between a client and a server, as bad as it is told to be.
  *
- *     proxy --to PORT [--seed N] [--redis|--zookeeper] [--mild]
+ *     proxy --to PORT [--seed N] [--redis|--zookeeper|--etcd] [--mild]
  *
  * Listens on a free port of 127.0.0.1, prints `port N seed N`, and forwards to 127.0.0.1:PORT.
  * Lines on the standard input change the weather; each is answered by `ok` or `error: why`:
@@ -15,12 +15,14 @@
  *     lose                  the answers are swallowed; what lost one is reset when this ends
  *     hold                  requests wait here, also when whoever sent them has left
  *     on cut|lose|hold TEXT the same for the link that sends TEXT next, and only for it
- *     deaf                  messages of Redis (push frames) and events of ZooKeeper are left out;
- *                           needs --redis or --zookeeper
+ *     ban TEXT              every link that sends TEXT is cut
+ *     deaf                  messages of Redis (push frames) and events of ZooKeeper and etcd are left
+ *                           out; needs to know which of them it is
  *     mild                  delays of up to 5 ms, and some bytes one at a time
  *     stat                  `ok links N cuts N up N down N lost N dropped N fates N`, and of
  *                           ZooKeeper `events N pings N syncs N packets N`: the first to the
- *                           client, the others to the server
+ *                           client, the others to the server; of etcd `events N calls N
+ *                           messages N`, likewise
  *
  * What lasts can be combined. The end of the input is the end of the proxy. Random draws come from
  * the seed. */
@@ -185,6 +187,14 @@ static const char *obey_on(struct proxy *proxy, const char *rest)
     return "on what?";
 }
 
+static const char *obey_ban(struct proxy *proxy, const char *text)
+{
+    if (!*text || strlen(text) >= TEXT_BYTES)
+        return "ban what?";
+    memcpy(proxy->weather.banned, text, strlen(text) + 1);
+    return NULL;
+}
+
 static const char *obey_word(struct proxy *proxy, const char *word)
 {
     struct weather *weather = &proxy->weather;
@@ -204,7 +214,7 @@ static const char *obey_word(struct proxy *proxy, const char *word)
     else if (strcmp(word, "mild") == 0)
         weather->mild = true;
     else if (strcmp(word, "deaf") == 0 && weather->speech == SPEECH_ANY)
-        return "deaf needs --redis or --zookeeper";
+        return "deaf needs --redis, --zookeeper or --etcd";
     else if (strcmp(word, "deaf") == 0)
         weather->deaf = true;
     else
@@ -218,18 +228,22 @@ static void obey(struct proxy *proxy, const char *line)
     const char *trouble;
 
     if (strcmp(line, "stat") == 0) {
-        (void)printf("ok links %" PRIu64 " cuts %" PRIu64 " up %" PRIu64 " down %" PRIu64
-                     " lost %" PRIu64 " dropped %" PRIu64 " fates %" PRIu64 " events %" PRIu64
-                     " pings %" PRIu64 " syncs %" PRIu64 " packets %" PRIu64 "\n",
-                     tally->links, tally->cuts, tally->bytes[UP], tally->bytes[DOWN],
-                     tally->lost_bytes, tally->dropped + tally->jute.dropped, tally->fates,
-                     tally->jute.events, tally->jute.pings, tally->jute.syncs, tally->jute.packets);
+        (void)printf(
+            "ok links %" PRIu64 " cuts %" PRIu64 " up %" PRIu64 " down %" PRIu64 " lost %" PRIu64
+            " dropped %" PRIu64 " fates %" PRIu64 " events %" PRIu64 " pings %" PRIu64
+            " syncs %" PRIu64 " packets %" PRIu64 " calls %" PRIu64 " messages %" PRIu64 "\n",
+            tally->links, tally->cuts, tally->bytes[UP], tally->bytes[DOWN], tally->lost_bytes,
+            tally->dropped + tally->jute.dropped + tally->http2.dropped, tally->fates,
+            tally->jute.events + tally->http2.events, tally->jute.pings, tally->jute.syncs,
+            tally->jute.packets, tally->http2.calls, tally->http2.messages);
         return;
     }
     if (strcmp(line, "cut") == 0 || strncmp(line, "cut ", 4) == 0)
         trouble = obey_cut(proxy, line[3] ? line + 4 : "");
     else if (strncmp(line, "delay ", 6) == 0)
         trouble = obey_delay(proxy, line + 6);
+    else if (strncmp(line, "ban ", 4) == 0)
+        trouble = obey_ban(proxy, line + 4);
     else if (strncmp(line, "on ", 3) == 0)
         trouble = obey_on(proxy, line + 3);
     else
@@ -324,9 +338,13 @@ static uint16_t listen_somewhere(struct proxy *proxy)
 static bool parse(int count, char **words, struct proxy *proxy)
 {
     static const struct option options[] = {
-        { "to", required_argument, NULL, 't' }, { "seed", required_argument, NULL, 's' },
-        { "redis", no_argument, NULL, 'r' },    { "zookeeper", no_argument, NULL, 'z' },
-        { "mild", no_argument, NULL, 'm' },     { NULL, 0, NULL, 0 },
+        { "to", required_argument, NULL, 't' },
+        { "seed", required_argument, NULL, 's' },
+        { "redis", no_argument, NULL, 'r' },
+        { "zookeeper", no_argument, NULL, 'z' },
+        { "etcd", no_argument, NULL, 'e' },
+        { "mild", no_argument, NULL, 'm' },
+        { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -339,6 +357,8 @@ static bool parse(int count, char **words, struct proxy *proxy)
             proxy->weather.speech = SPEECH_REDIS;
         else if (letter == 'z')
             proxy->weather.speech = SPEECH_ZOOKEEPER;
+        else if (letter == 'e')
+            proxy->weather.speech = SPEECH_ETCD;
         else if (letter == 'm')
             proxy->weather.mild = true;
         else
@@ -357,7 +377,8 @@ int main(int count, char **words)
     proxy->weather.dice.state = now();
     proxy->weather.cut_after[UP] = proxy->weather.cut_after[DOWN] = NEVER;
     if (!parse(count, words, proxy)) {
-        (void)fprintf(stderr, "usage: %s --to PORT [--seed N] [--redis|--zookeeper] [--mild]\n",
+        (void)fprintf(stderr,
+                      "usage: %s --to PORT [--seed N] [--redis|--zookeeper|--etcd] [--mild]\n",
                       words[0]);
         return 2;
     }
