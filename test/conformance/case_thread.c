@@ -48,7 +48,7 @@ static int rounds_of(const struct world *world)
 {
     if (!(world->promises & HF_PROMISE_WAKEUP))
         return ASKED;
-    return world_has_sessions(world) ? ROUNDS / 4 : ROUNDS;
+    return world_agrees_first(world) ? ROUNDS / 4 : ROUNDS;
 }
 
 static struct counters new_counters(const struct world *world)

@@ -239,6 +239,11 @@ bool world_has_sessions(const struct world *world)
     return strncmp(world->url, "zookeeper", strlen("zookeeper")) == 0;
 }
 
+bool world_agrees_first(const struct world *world)
+{
+    return world_has_sessions(world) || strncmp(world->url, "etcd", strlen("etcd")) == 0;
+}
+
 int64_t world_left_ms(const struct world *world, int64_t ms)
 {
     int64_t session_ms = world->lease_ms / 2; /* and never less than that is left of it */
