@@ -25,6 +25,8 @@ static const char *path_of(enum hf__query query)
         return "/etcdserverpb.Lease/LeaseGrant";
     case HF__QUERY_REVOKE:
         return "/etcdserverpb.Lease/LeaseRevoke";
+    case HF__QUERY_TERM:
+        return "/etcdserverpb.Lease/LeaseTimeToLive";
     case HF__QUERY_PROBE:
     case HF__QUERY_LIST:
     case HF__QUERY_SEEK:
@@ -182,6 +184,7 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__lease_hear_grant(conn, quest, event);
         return;
     case HF__QUERY_LIST:
+    case HF__QUERY_TERM:
     case HF__QUERY_SEEK:
     case HF__QUERY_BREAK:
         hf__roster_hear(conn, quest, event);
