@@ -132,6 +132,7 @@ int hf__query_status(struct hf__etcd *conn, const struct hf__rpc_event *event, b
     } codes[] = {
         { HF__RPC_CODE_PERMISSION_DENIED, HF_EDENIED },
         { HF__RPC_CODE_INVALID_ARGUMENT, HF_EDENIED }, /* user or password */
+        { HF__RPC_CODE_FAILED_PRECONDITION, HF_EDENIED }, /* a user, where nobody has a name */
         { HF__RPC_CODE_UNAUTHENTICATED, HF_EUNREACHABLE }, /* the token is old: we come again */
         { HF__RPC_CODE_RESOURCE_EXHAUSTED, HF_ELIMIT },
         { HF__RPC_CODE_UNIMPLEMENTED, HF_EUNSUPPORTED },
