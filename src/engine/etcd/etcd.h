@@ -46,6 +46,7 @@ enum hf__query {
     HF__QUERY_MOVE,   /* to another lease */
     HF__QUERY_LOWER,
     HF__QUERY_LIST,
+    HF__QUERY_TERM, /* how long a lease that was listed has to live */
     HF__QUERY_SEEK, /* what is to be broken */
     HF__QUERY_BREAK,
 };
@@ -150,6 +151,13 @@ struct hf__watch {
     bool is_up;                /* what happens from now on is told */
 };
 
+/* How long a lease has to live, of those that are listed. */
+#define HF__TERMS_MAX 256
+struct hf__etcd_term {
+    int64_t lease;
+    int64_t left_ms; /* -1: not known */
+};
+
 /* A LIST or BREAK under way. One at a time. */
 struct hf__listing {
     bool active;
@@ -162,6 +170,9 @@ struct hf__listing {
     int64_t revision; /* all pages tell of this one */
     int64_t page_limit;
     Hf__Etcd__RangeResponse *page;
+    struct hf__etcd_term terms[HF__TERMS_MAX]; /* of the page */
+    size_t term_count;
+    uint32_t terms_open; /* those that were asked for, and not answered yet */
     size_t page_at; /* those before it are told */
     size_t line_to; /* the line that is told now ends there */
     char key[HF__OWN_KEY_BYTES]; /* where the page begins, or the line with what is to be broken */

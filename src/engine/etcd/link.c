@@ -197,22 +197,42 @@ void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count)
 
 /* --- waiting --- */
 
+/* Whoever holds for a short time only must find another server soon. */
+static uint64_t patience_ns(const struct hf__etcd *conn)
+{
+    uint64_t patience_ns = SILENCE_NS;
+
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        if (lease->is_alive && !hf__list_empty(&lease->stands) &&
+            lease->ttl_ns / 2 < patience_ns)
+            patience_ns = lease->ttl_ns / 2;
+    }
+    return patience_ns;
+}
+
 /* When the server has said nothing for too long, though it was asked; HF__NEVER: it was not. */
 uint64_t hf__link_silent_at(const struct hf__etcd *conn)
 {
-    uint64_t first_ns = HF__NEVER;
+    uint64_t since_ns = HF__NEVER;
 
-    HF__LIST_FOR(node, &conn->quests)
-    {
-        const struct hf__quest *quest = HF__LIST_ENTRY(node, struct hf__quest, place);
+    if (!hf__list_empty(&conn->quests)) { /* the oldest comes first */
+        const struct hf__quest *quest =
+            HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place);
         uint64_t heard_ns = conn->links[quest->way].heard_ns;
-        uint64_t since_ns = quest->sent_ns > heard_ns ? quest->sent_ns : heard_ns;
 
-        if (since_ns + SILENCE_NS < first_ns)
-            first_ns = since_ns + SILENCE_NS;
-        break; /* the oldest comes first */
+        since_ns = quest->sent_ns > heard_ns ? quest->sent_ns : heard_ns;
     }
-    return first_ns;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        if (lease->is_kept && lease->kept_ns < since_ns)
+            since_ns = lease->kept_ns;
+    }
+    return since_ns < HF__NEVER ? since_ns + patience_ns(conn) : HF__NEVER;
 }
 
 void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set)

@@ -25,6 +25,8 @@ static const char *path_of(enum hf__query query)
         return "/etcdserverpb.Lease/LeaseGrant";
     case HF__QUERY_REVOKE:
         return "/etcdserverpb.Lease/LeaseRevoke";
+    case HF__QUERY_TERM:
+        return "/etcdserverpb.Lease/LeaseTimeToLive";
     case HF__QUERY_PROBE:
     case HF__QUERY_LIST:
     case HF__QUERY_SEEK:
@@ -130,6 +132,7 @@ int hf__query_status(struct hf__etcd *conn, const struct hf__rpc_event *event, b
     } codes[] = {
         { HF__RPC_CODE_PERMISSION_DENIED, HF_EDENIED },
         { HF__RPC_CODE_INVALID_ARGUMENT, HF_EDENIED }, /* user or password */
+        { HF__RPC_CODE_FAILED_PRECONDITION, HF_EDENIED }, /* a user, where nobody has a name */
         { HF__RPC_CODE_UNAUTHENTICATED, HF_EUNREACHABLE }, /* the token is old: we come again */
         { HF__RPC_CODE_RESOURCE_EXHAUSTED, HF_ELIMIT },
         { HF__RPC_CODE_UNIMPLEMENTED, HF_EUNSUPPORTED },
@@ -182,6 +185,7 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__lease_hear_grant(conn, quest, event);
         return;
     case HF__QUERY_LIST:
+    case HF__QUERY_TERM:
     case HF__QUERY_SEEK:
     case HF__QUERY_BREAK:
         hf__roster_hear(conn, quest, event);

@@ -43,45 +43,31 @@ static void set_bounds(const struct hf__rank *line, char from, char to, struct b
         out_bounds->to[line->key_bytes - 1]++; /* behind "/" */
 }
 
-static Hf__Etcd__RangeRequest *read_range(struct hf__txn *txn, const struct bounds *bounds)
-{
-    Hf__Etcd__RangeRequest *range =
-        hf__txn_range(txn, hf__etcd_bytes(bounds->from, bounds->from_bytes));
-
-    range->range_end = hf__etcd_bytes(bounds->to, bounds->to_bytes);
-    range->sort_target = HF__ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    return range;
-}
-
-/* The line as this claim must see it: who holds, and the last who may stand in its way. */
+/* The line as this claim must see it: the last who may stand in its way. */
 struct view {
-    struct bounds whole;
     struct bounds low;
     struct bounds high;
 };
 
 static void set_view(const struct hf__stand *stand, struct view *out_view)
 {
-    bool reads = stand->mode == HF_SHARED;
-
-    set_bounds(stand->line, 0, 0, &out_view->whole);
-    set_bounds(stand->line, 0, reads ? 'r' : 0, &out_view->low);
+    set_bounds(stand->line, 0, stand->mode == HF_SHARED ? 'r' : 0, &out_view->low);
     set_bounds(stand->line, 's', 0, &out_view->high);
 }
 
 static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const struct view *view,
                       int64_t below)
 {
-    Hf__Etcd__RangeRequest *first = read_range(txn, &view->whole);
-
-    first->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
-    first->limit = 1;
     for (int i = 0; i < (stand->mode == HF_SHARED ? 2 : 1); i++) {
-        Hf__Etcd__RangeRequest *near = read_range(txn, i == 0 ? &view->low : &view->high);
+        const struct bounds *bounds = i == 0 ? &view->low : &view->high;
+        Hf__Etcd__RangeRequest *range =
+            hf__txn_range(txn, hf__etcd_bytes(bounds->from, bounds->from_bytes));
 
-        near->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
-        near->limit = NEAREST;
-        near->max_create_revision = below > 0 ? below - 1 : 0;
+        range->range_end = hf__etcd_bytes(bounds->to, bounds->to_bytes);
+        range->sort_target = HF__ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+        range->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+        range->limit = NEAREST;
+        range->max_create_revision = below > 0 ? below - 1 : 0;
     }
 }
 
@@ -298,23 +284,39 @@ static bool collides(const struct hf__rank *line, const Hf__Etcd__KeyValue *kv)
            (bytes != line->name_bytes || memcmp(name + 1, line->name, bytes) != 0);
 }
 
-/* The last that stands in the way, of those that were read; NULL: none of them does. */
-static const Hf__Etcd__KeyValue *find_ahead(const struct hf__etcd *conn,
-                                            const struct hf__stand *stand,
-                                            const Hf__Etcd__RangeResponse *range)
+/* What was read of the line. */
+struct sight {
+    const Hf__Etcd__KeyValue *ahead; /* the last that stands in the way; NULL: none does */
+    const Hf__Etcd__KeyValue *oldest;
+    int64_t below;  /* there may be more before this one; 0: there are none */
+    int64_t count; /* in the line, as far as it was read */
+    bool collides;
+};
+
+static void look_at(const struct hf__etcd *conn, const struct hf__stand *stand,
+                    const Hf__Etcd__RangeResponse *range, struct sight *sight)
 {
+    bool is_free = true;
     struct hf__bearer bearer;
 
-    for (size_t i = 0; i < range->n_kvs; i++) {
+    sight->count += range->count;
+    for (size_t i = 0; i < range->n_kvs; i++) { /* the last that came is the first */
         const Hf__Etcd__KeyValue *kv = range->kvs[i];
 
+        sight->collides = sight->collides || collides(stand->line, kv);
         if (kv->create_revision >= stand->revision)
             continue;
+        if (!sight->oldest || kv->create_revision < sight->oldest->create_revision)
+            sight->oldest = kv;
         read_bearer(conn, kv, &bearer);
-        if (stand->mode == HF_EXCLUSIVE || bearer.mode == HF_EXCLUSIVE)
-            return kv;
+        if (!is_free || (stand->mode == HF_SHARED && bearer.mode == HF_SHARED))
+            continue;
+        is_free = false;
+        if (!sight->ahead || kv->create_revision > sight->ahead->create_revision)
+            sight->ahead = kv;
     }
-    return NULL;
+    if (is_free && range->n_kvs >= NEAREST) /* writers that have become readers, and who else? */
+        sight->below = range->kvs[range->n_kvs - 1]->create_revision;
 }
 
 static void again(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
@@ -338,16 +340,17 @@ static void grant(struct hf__etcd *conn, struct hf__stand *stand, int64_t in_lin
     hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
 }
 
-static void queue(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd__KeyValue *first)
+static void queue(struct hf__etcd *conn, struct hf__stand *stand, const struct sight *sight)
 {
     struct hf__bearer bearer;
 
-    read_bearer(conn, first, &bearer);
+    read_bearer(conn, sight->oldest, &bearer);
+    wait_for(conn, stand, sight->ahead);
     stand->looked_ns = conn->now_ns;
     stand->entry.holder = bearer.holder;
-    stand->entry.holder.fence = (uint64_t)first->create_revision * 256;
+    stand->entry.holder.fence = (uint64_t)sight->oldest->create_revision * 256;
     stand->entry.has_holder = bearer.is_known;
-    if (stand->ahead_count >= HF__LINE_MAX_ETCD) {
+    if (stand->ahead_count != HF__AHEAD_UNKNOWN && stand->ahead_count >= HF__LINE_MAX_ETCD) {
         hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ELIMIT,
                                                   "%u wait for this lock already",
                                                   HF__LINE_MAX_ETCD));
@@ -366,43 +369,42 @@ static void queue(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd
 static void decide(struct hf__etcd *conn, struct hf__stand *stand,
                    const Hf__Etcd__TxnResponse *response)
 {
-    const Hf__Etcd__RangeResponse *first = hf__txn_ranged(response, 1);
-    const Hf__Etcd__KeyValue *ahead = NULL;
-    int64_t below = 0;
+    struct sight sight = { 0 };
 
-    if (!first || first->n_kvs == 0) {
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                         "the server does not know the key that it has made"));
-        return;
+    for (size_t i = 1; i < response->n_responses; i++) {
+        const Hf__Etcd__RangeResponse *range = hf__txn_ranged(response, i);
+
+        if (range)
+            look_at(conn, stand, range, &sight);
     }
-    if (collides(stand->line, first->kvs[0])) {
+    if (sight.collides) {
         hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EINTEGRITY,
                                                   "another name has the same hash"));
         return;
     }
-    for (size_t i = 2; i < response->n_responses; i++) {
-        const Hf__Etcd__RangeResponse *near = hf__txn_ranged(response, i);
-        const Hf__Etcd__KeyValue *kv = near ? find_ahead(conn, stand, near) : NULL;
-
-        if (kv && (!ahead || kv->create_revision > ahead->create_revision))
-            ahead = kv;
-        if (near && !kv && near->n_kvs >= NEAREST) /* readers that were writers; go on behind */
-            below = near->kvs[near->n_kvs - 1]->create_revision;
-    }
-    if (below > 1 && (!ahead || ahead->create_revision < below)) {
-        again(conn, stand, below);
+    if (sight.below > 1 && (!sight.ahead || sight.ahead->create_revision < sight.below)) {
+        again(conn, stand, sight.below);
         return;
     }
-    if (!ahead) {
-        grant(conn, stand, first->count);
-        return;
-    }
-    if (stand->line->told_revision > response->header->revision) { /* perhaps of that one */
+    if (!sight.ahead)
+        grant(conn, stand, sight.count);
+    else if (stand->line->told_revision > response->header->revision) /* perhaps of that one */
         again(conn, stand, stand->revision);
-        return;
+    else
+        queue(conn, stand, &sight);
+}
+
+/* Who was there before, as far as it was read: a reader sees no readers. */
+static uint32_t count_others(const struct hf__stand *stand, const Hf__Etcd__TxnResponse *response)
+{
+    int64_t count = stand->mode == HF_EXCLUSIVE ? -1 : 0; /* without ourselves */
+
+    for (size_t i = 1; i < response->n_responses; i++) {
+        const Hf__Etcd__RangeResponse *range = hf__txn_ranged(response, i);
+
+        count += range ? range->count : 0;
     }
-    wait_for(conn, stand, ahead);
-    queue(conn, stand, first->kvs[0]);
+    return count > 0 && count < HF__AHEAD_UNKNOWN ? (uint32_t)count : 0;
 }
 
 static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
@@ -428,7 +430,7 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
     stand->was_voided = false;
     if (response->succeeded) {
         stand->revision = response->header->revision;
-        stand->ahead_count = second->count > 0 ? (uint32_t)(second->count - 1) : 0;
+        stand->ahead_count = count_others(stand, response);
         decide(conn, stand, response);
     } else if (is_found) { /* an earlier try got through */
         stand->revision = own->kvs[0]->create_revision;

@@ -242,6 +242,22 @@ static void next_line(struct hf__etcd *conn)
         answer(conn, HF__REPLY_DONE, HF_OK);
 }
 
+static struct hf__etcd_term *find_term(struct hf__listing *listing, int64_t lease)
+{
+    for (size_t i = 0; i < listing->term_count; i++) {
+        if (listing->terms[i].lease == lease)
+            return &listing->terms[i];
+    }
+    return NULL;
+}
+
+static int64_t left_ms(struct hf__listing *listing, int64_t lease)
+{
+    const struct hf__etcd_term *term = find_term(listing, lease);
+
+    return term ? term->left_ms : -1;
+}
+
 static void tell_entry(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
 {
     struct hf__listing *listing = &conn->listing;
@@ -265,7 +281,7 @@ static void tell_entry(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
         .waiting = !holds,
         .position = holds ? 0 : (uint32_t)listing->waiting,
         .fence = holds ? (uint64_t)kv->create_revision * 256 : 0,
-        .remaining_ms = -1, /* it is the lease's, and would be another question for each */
+        .remaining_ms = left_ms(listing, kv->lease),
         .age_ms = -1,
         .host = listing->holder.host,
         .pid = listing->holder.pid,
@@ -278,6 +294,50 @@ static void tell_entry(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
 
 /* --- hearing --- */
 
+/* Of many leases the first are enough. */
+static void ask_terms(struct hf__etcd *conn)
+{
+    struct hf__listing *listing = &conn->listing;
+    Hf__Etcd__LeaseTimeToLiveRequest request = HF__ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+
+    listing->term_count = 0;
+    listing->terms_open = 0;
+    for (size_t i = 0; i < listing->page->n_kvs && listing->term_count < HF__TERMS_MAX; i++) {
+        struct hf__quest *quest;
+
+        request.id = listing->page->kvs[i]->lease;
+        if (request.id == 0 || find_term(listing, request.id))
+            continue;
+        listing->terms[listing->term_count++] =
+            (struct hf__etcd_term){ .lease = request.id, .left_ms = -1 };
+        quest = hf__query_send(conn, HF__QUERY_TERM, HF__WAY_CALLS, &request.base);
+        if (!quest)
+            return; /* the connection ends */
+        quest->course = listing->number;
+        quest->lease_id = request.id;
+        listing->terms_open++;
+    }
+}
+
+static void hear_term(struct hf__etcd *conn, const struct hf__quest *quest,
+                      const struct hf__rpc_event *event)
+{
+    struct hf__listing *listing = &conn->listing;
+    struct hf__etcd_term *term = find_term(listing, quest->lease_id);
+    Hf__Etcd__LeaseTimeToLiveResponse *response;
+
+    if (listing->terms_open > 0)
+        listing->terms_open--;
+    if (event->kind == HF__RPC_FAILED)
+        return; /* then it is not told */
+    response = hf__query_unpack(conn, &hf__etcd__lease_time_to_live_response__descriptor, event);
+    if (!response)
+        return;
+    if (term && response->ttl >= 0 && response->ttl <= HF_LEASE_MS_MAX / 1000 + 60)
+        term->left_ms = response->ttl * 1000;
+    hf__message_free(&conn->memory, &response->base);
+}
+
 static void hear_page(struct hf__etcd *conn, const struct hf__rpc_event *event)
 {
     struct hf__listing *listing = &conn->listing;
@@ -288,7 +348,7 @@ static void hear_page(struct hf__etcd *conn, const struct hf__rpc_event *event)
     if (listing->revision == 0 && listing->page->header)
         listing->revision = listing->page->header->revision;
     listing->page_at = listing->line_to = 0;
-    next_line(conn);
+    ask_terms(conn);
 }
 
 /* Out at once, or marked, so that it may leave by itself. */
@@ -352,7 +412,9 @@ void hf__roster_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 
     if (!conn->listing.active || quest->course != conn->listing.number)
         return;
-    if (event->kind == HF__RPC_FAILED) {
+    if (quest->query == HF__QUERY_TERM) {
+        hear_term(conn, quest, event);
+    } else if (event->kind == HF__RPC_FAILED) {
         status = hf__query_status(conn, event, &perhaps);
         perhaps = perhaps && quest->query == HF__QUERY_BREAK;
         answer(conn, perhaps ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED, status);
@@ -369,7 +431,7 @@ int hf__roster_next(struct hf__etcd *conn, struct hf__reply *out_reply)
 {
     struct hf__listing *listing = &conn->listing;
 
-    if (!listing->has_reply && listing->active && listing->page) {
+    if (!listing->has_reply && listing->active && listing->page && listing->terms_open == 0) {
         if (listing->page_at < listing->line_to)
             tell_entry(conn, listing->page->kvs[listing->page_at++]);
         else
