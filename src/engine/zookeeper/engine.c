@@ -112,6 +112,7 @@ static void be_born(struct hf__zookeeper *conn, const struct hf__conn_options *o
     conn->server = (size_t)(options->client_id % options->url->server_count);
     conn->first_deadline_ns = HF__NEVER;
     conn->evict_at_ns = HF__NEVER;
+    conn->glance_at_ns = HF__NEVER;
     hf__list_init(&conn->asked);
     hf__list_init(&conn->free_asked);
     hf__list_init(&conn->places);
@@ -458,6 +459,7 @@ static int zookeeper_advance(struct hf__conn *base, uint64_t now_ns, struct hf__
         base->state = HF__CONN_UP;
         hf__place_expire(conn);
         evict(conn);
+        hf__glance_keep(conn);
         hf__session_keep(conn);
         if (hf__place_next(conn, out_reply) > 0 || hf__inquiry_next(conn, out_reply) > 0)
             return 1;

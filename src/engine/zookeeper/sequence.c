@@ -353,6 +353,7 @@ static void decide_wait(struct hf__zookeeper *conn, struct hf__place *place)
         return;
     }
     place->state = HF__PLACE_QUEUED;
+    hf__glance_begin(conn);
     hf__place_answer(conn, place, HF__REPLY_QUEUED);
 }
 

@@ -200,6 +200,10 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
         if (asked->owner && error != HF__ZERROR_OK && error != HF__ZERROR_NODE_EXISTS)
             asked->owner->parent_error = error;
         return HF_OK;
+    case HF__STEP_GLANCE:
+        if (asked->owner)
+            hf__glance_hear(conn, asked, error, packet);
+        return HF_OK;
     case HF__STEP_FULL_NAME:
     case HF__STEP_CREATE:
     case HF__STEP_CHILDREN:
@@ -293,6 +297,8 @@ uint64_t hf__session_deadline(const struct hf__zookeeper *conn)
 {
     uint64_t beat_ns = beat_at(conn);
     uint64_t silent_ns = silent_at(conn);
+    uint64_t glance_ns = conn->greeted ? conn->glance_at_ns : HF__NEVER;
+    uint64_t first_ns = beat_ns < silent_ns ? beat_ns : silent_ns;
 
-    return beat_ns < silent_ns ? beat_ns : silent_ns;
+    return first_ns < glance_ns ? first_ns : glance_ns;
 }
