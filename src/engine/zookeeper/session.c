@@ -78,6 +78,7 @@ static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *pack
     memcpy(conn->session.key, key.bytes, HF__SESSION_KEY_BYTES);
     conn->session.timeout_ns = (uint64_t)timeout_ms * (uint64_t)HF__NS_PER_MS;
     conn->session.older_ns = conn->session.newer_ns = conn->knocked_ns; /* the leader was asked */
+    conn->session.newer_heard_ns = conn->now_ns;
     conn->led_ns = conn->knocked_ns;
     conn->introduced = true;
     greet(conn);
@@ -143,7 +144,9 @@ static void note_watch(const struct hf__zasked *asked)
         place->watches_own = true;
 }
 
-/* What the leader has heard of, as far as an answer can tell. */
+/* What the leader has heard of, as far as an answer can tell. Of two that it answers together, after
+ * it stood still, the second proves nothing of the first: it must have been written a tick after the
+ * answer to that one. */
 void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
 {
     struct hf__session *session = &conn->session;
@@ -152,10 +155,11 @@ void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
 
     if (sent_ns > conn->led_ns)
         conn->led_ns = sent_ns;
-    if (sent_ns < session->newer_ns + tick_ns)
+    if (sent_ns < session->newer_heard_ns + tick_ns)
         return;
     session->older_ns = session->newer_ns;
     session->newer_ns = sent_ns;
+    session->newer_heard_ns = conn->now_ns;
 }
 
 static int hear_beat(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error)

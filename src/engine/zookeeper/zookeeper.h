@@ -224,6 +224,7 @@ struct hf__session {
      * servers only every half tick: of the newer one perhaps never, if that server died or was cut
      * off; of the older one it has heard, because they still spoke with each other a tick later. */
     uint64_t newer_ns;
+    uint64_t newer_heard_ns; /* when its answer came: the leader lived after it was written */
     uint64_t older_ns;
     int64_t known_zxid; /* what was seen before the answer that is being heard */
 };
