@@ -4,8 +4,8 @@
  * answers with what it granted. Then we name ourselves, if there is a user, and ask which servers
  * there are. The session lives as long as something is asked within its time. What a server answers
  * alone, a ping among it, proves nothing of the leader, which is who ends sessions: so a `sync`,
- * which the leader answers, is the beat where nothing else goes there. One answers for all turns and
- * waiters of the client.
+ * which the leader answers, is the beat where nothing else goes there. One answers for all turns
+ * and waiters of the client.
  *
  * What can go wrong: the session has ended meanwhile: its nodes are gone, and all places are told.
  * The server says nothing: after two thirds of the time we go to another one. */
@@ -144,9 +144,9 @@ static void note_watch(const struct hf__zasked *asked)
         place->watches_own = true;
 }
 
-/* What the leader has heard of, as far as an answer can tell. Of two that it answers together, after
- * it stood still, the second proves nothing of the first: it must have been written a tick after the
- * answer to that one. */
+/* What the leader has heard of, as far as an answer can tell. Of two that it answers together,
+ * after it stood still, the second proves nothing of the first: it must have been written a tick
+ * after the answer to that one. */
 void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
 {
     struct hf__session *session = &conn->session;

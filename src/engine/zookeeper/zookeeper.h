@@ -419,7 +419,8 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns);
 /* That the session lives is all that it asks: it is answered with the next beat, or at once if one
  * was answered a moment ago. */
 void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place);
-/* The node goes; the answer, to a RELEASE or to a CLAIM that was refused, follows when it is gone. */
+/* The node goes; the answer to a RELEASE, or to a CLAIM that was refused, follows when it is
+ * gone. */
 void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
 void hf__place_begin(struct hf__place *place); /* a new course */
