@@ -9,7 +9,8 @@
  *     close N      this client leaves; prints `closed`
  *
  * With HOLDERS_URL there are so many locks instead, and two clients: the one there holds them all,
- * and the other waits for each. When it does, it prints `ready`, and leaves at the end of the input.
+ * and the other waits for each. When it does, it prints `ready`, and leaves at the end of the
+ * input.
  *
  * What can go wrong: anything; then it says what, and exits with 1. */
 #include <assert.h>
