@@ -96,6 +96,9 @@ static int open_stream(struct hf__zookeeper *conn)
         .now_ns = conn->now_ns,
     };
 
+    /* One that starts may never answer who came too early: the session must outlast that. */
+    if (conn->session.id != 0 && share_ns > conn->session.timeout_ns / 3)
+        share_ns = conn->session.timeout_ns / 3;
     if (share_ns < SERVER_NS_MIN)
         share_ns = SERVER_NS_MIN;
     conn->server_by_ns = conn->now_ns + share_ns;
@@ -216,6 +219,7 @@ static void begin(struct hf__zookeeper *conn, struct hf__place *place)
     case HF__REQUEST_LIST:
     case HF__REQUEST_SURVEY:
     case HF__REQUEST_ADMIT:
+    case HF__REQUEST_FOUND:
         return;
     }
 }
