@@ -96,6 +96,9 @@ static int open_stream(struct hf__zookeeper *conn)
         .now_ns = conn->now_ns,
     };
 
+    /* One that starts may never answer who came too early: the session must outlast that. */
+    if (conn->session.id != 0 && share_ns > conn->session.timeout_ns / 3)
+        share_ns = conn->session.timeout_ns / 3;
     if (share_ns < SERVER_NS_MIN)
         share_ns = SERVER_NS_MIN;
     conn->server_by_ns = conn->now_ns + share_ns;
@@ -112,6 +115,7 @@ static void be_born(struct hf__zookeeper *conn, const struct hf__conn_options *o
     conn->server = (size_t)(options->client_id % options->url->server_count);
     conn->first_deadline_ns = HF__NEVER;
     conn->evict_at_ns = HF__NEVER;
+    conn->glance_at_ns = HF__NEVER;
     hf__list_init(&conn->asked);
     hf__list_init(&conn->free_asked);
     hf__list_init(&conn->places);
@@ -215,6 +219,7 @@ static void begin(struct hf__zookeeper *conn, struct hf__place *place)
     case HF__REQUEST_LIST:
     case HF__REQUEST_SURVEY:
     case HF__REQUEST_ADMIT:
+    case HF__REQUEST_FOUND:
         return;
     }
 }
@@ -458,6 +463,7 @@ static int zookeeper_advance(struct hf__conn *base, uint64_t now_ns, struct hf__
         base->state = HF__CONN_UP;
         hf__place_expire(conn);
         evict(conn);
+        hf__glance_keep(conn);
         hf__session_keep(conn);
         if (hf__place_next(conn, out_reply) > 0 || hf__inquiry_next(conn, out_reply) > 0)
             return 1;

@@ -4,7 +4,8 @@
  * is woken with all the others when it goes, and tries again.
  *
  * What can go wrong: a create whose answer is lost: the node is there when we ask again, and it is
- * of our session and carries our token. Nodes have no numbers and are not told apart by delete: one
+ * of our session and carries our token. A delete whose answer is lost, or late: before it is asked
+ * for again, we look whose the node is. Nodes have no numbers and are not told apart by delete: one
  * that was broken, and gives it back at the same moment, may delete its successor's (which is told
  * so). That is this recipe's weakness, and why it is legacy. */
 #include <string.h>
@@ -169,7 +170,8 @@ static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_
     else
         place->has_node = place->has_node && error != HF__ZERROR_NO_NODE;
     if (place->state != HF__PLACE_HELD || (place->has_node && !place->was_broken)) {
-        place->is_doubted = place->is_doubted && error != HF__ZERROR_OK;
+        if (place->state == HF__PLACE_HELD && error == HF__ZERROR_OK)
+            place->is_doubted = false;
         return;
     }
     place->was_broken = true;

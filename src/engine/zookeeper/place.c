@@ -198,6 +198,7 @@ static void delete_node(struct hf__zookeeper *conn, struct hf__place *place)
     place->open = 1;
     if (conn->recipe->single) {
         hf__ask_delete(conn, HF__STEP_DELETE, place, place->path);
+        place->is_doubted = true; /* if its answer is lost, the next node may be another's */
         return;
     }
     hf__ask_child_path(place, place->node.name, path);

@@ -177,8 +177,12 @@ static void read_line(struct hf__zookeeper *conn, struct hf__place *place,
                       struct hf__jute_reader *answer)
 {
     size_t count = hf__jute_get_count(answer, 4);
+    char stem[HF__NODE_NAME_BYTES]; /* written once: lines may be long */
+    size_t stem_bytes;
     struct hf__child child;
 
+    hf__layout_stem(conn, place, stem);
+    stem_bytes = strlen(stem);
     place->ahead.name[0] = place->first.name[0] = '\0';
     place->ahead_count = 0;
     place->others_wait = false;
@@ -187,7 +191,7 @@ static void read_line(struct hf__zookeeper *conn, struct hf__place *place,
 
         if (!hf__layout_child(conn, name.bytes, name.count, &child))
             continue;
-        if ((place->searches || place->has_node) && hf__layout_is_of(conn, &child, place))
+        if ((place->searches || place->has_node) && strncmp(child.name, stem, stem_bytes) == 0)
             adopt(conn, place, &child);
         else if (place->has_node)
             weigh(place, &child);
@@ -353,6 +357,7 @@ static void decide_wait(struct hf__zookeeper *conn, struct hf__place *place)
         return;
     }
     place->state = HF__PLACE_QUEUED;
+    hf__glance_begin(conn);
     hf__place_answer(conn, place, HF__REPLY_QUEUED);
 }
 

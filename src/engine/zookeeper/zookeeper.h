@@ -106,6 +106,7 @@ enum hf__step {
     HF__STEP_SELF,   /* of a node that was found again: its number */
     HF__STEP_CHECK,  /* through the leader: the own node is there, and the session lives */
     HF__STEP_AHEAD,  /* the one whose end we wait for; with a watch */
+    HF__STEP_GLANCE, /* the same, long after: is it still there? */
     HF__STEP_HOLDER, /* who holds it: for a text */
     HF__STEP_OWN,    /* a watch on the own node */
     HF__STEP_CROWD,  /* a watch on the children, of one who holds */
@@ -223,6 +224,7 @@ struct hf__session {
      * servers only every half tick: of the newer one perhaps never, if that server died or was cut
      * off; of the older one it has heard, because they still spoke with each other a tick later. */
     uint64_t newer_ns;
+    uint64_t newer_heard_ns; /* when its answer came: the leader lived after it was written */
     uint64_t older_ns;
     int64_t known_zxid; /* what was seen before the answer that is being heard */
 };
@@ -306,6 +308,7 @@ struct hf__zookeeper {
     struct hf__session session;
     uint64_t first_deadline_ns; /* no place has an earlier one */
     uint64_t evict_at_ns;       /* the same for theirs */
+    uint64_t glance_at_ns;      /* when the next of those who wait looks by itself */
     struct hf__list asked;
     struct hf__list free_asked;
     struct hf__list places;
@@ -416,7 +419,8 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns);
 /* That the session lives is all that it asks: it is answered with the next beat, or at once if one
  * was answered a moment ago. */
 void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place);
-/* The node goes; the answer, to a RELEASE or to a CLAIM that was refused, follows when it is gone. */
+/* The node goes; the answer to a RELEASE, or to a CLAIM that was refused, follows when it is
+ * gone. */
 void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
 void hf__place_begin(struct hf__place *place); /* a new course */
@@ -432,6 +436,13 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
 void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns);
 void hf__session_keep(struct hf__zookeeper *conn);
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
+
+/* --- glance.c: what if an event never comes? --- */
+
+void hf__glance_begin(struct hf__zookeeper *conn); /* somebody waits */
+void hf__glance_keep(struct hf__zookeeper *conn);
+void hf__glance_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
+                     struct hf__jute_reader *answer);
 
 /* --- inquiry.c: LIST and BREAK --- */
 
