@@ -266,6 +266,7 @@ static int etcd_submit(struct hf__conn *base, const struct hf__request *request)
     case HF__REQUEST_LIST:
     case HF__REQUEST_SURVEY:
     case HF__REQUEST_ADMIT:
+    case HF__REQUEST_FOUND:
         break;
     }
     return HF_OK;
