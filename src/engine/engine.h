@@ -51,7 +51,7 @@ struct hf__recipe {
     /* Turns live in the client's session, which is kept alive as a whole: there is one connection
      * for all; a fixed lease is ended by us; and a departure is repeated until it is confirmed. */
     bool in_session;
-    bool ends_fixed; /* in a session all the same: the store ends a fixed lease by itself */
+    bool ends_fixed;     /* in a session all the same: the store ends a fixed lease by itself */
     bool keeper_listens; /* blocked callers wait on a wake word; the keeper alone polls */
     bool local_tokens;   /* tokens stay in the process: they need not be hard to guess */
     bool at_hand;        /* the store is memory of ours: it understands `prompt` below */

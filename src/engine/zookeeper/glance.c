@@ -18,7 +18,7 @@
 
 static bool is_waiting(const struct hf__place *place)
 {
-    return place->state == HF__PLACE_QUEUED && place->watches_ahead && !place->forsaken;
+    return place->state == HF__PLACE_QUEUED && place->watches_ahead && !place->entry.forsaken;
 }
 
 void hf__glance_begin(struct hf__zookeeper *conn)
@@ -46,9 +46,9 @@ void hf__glance_keep(struct hf__zookeeper *conn)
 
     if (conn->now_ns < conn->glance_at_ns)
         return;
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
         if (!is_waiting(place))
             continue;
@@ -59,8 +59,8 @@ void hf__glance_keep(struct hf__zookeeper *conn)
     conn->glance_at_ns = HF__NEVER; /* until somebody waits again */
     if (!next)
         return;
-    hf__list_remove(&next->member); /* behind those that have not looked yet */
-    hf__list_append(&conn->places, &next->member);
+    hf__list_remove(&next->entry.member); /* behind those that have not looked yet */
+    hf__list_append(&conn->roll.members, &next->entry.member);
     conn->glance_at_ns = conn->now_ns + (EACH_NS / count > GAP_NS ? EACH_NS / count : GAP_NS);
     look_ahead(conn, next);
 }
@@ -86,6 +86,6 @@ void hf__glance_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked,
         return;
     conn->base.rescued += is_gone || lets_in;
     place->watches_ahead = false;
-    place->changed = true;
-    hf__place_tell(conn, place);
+    place->entry.changed = true;
+    hf__roll_tell(&conn->roll, &place->entry);
 }

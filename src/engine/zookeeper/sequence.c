@@ -251,9 +251,9 @@ static void grant(struct hf__zookeeper *conn, struct hf__place *place)
 /* Does another place of ours need the watch on this line? */
 static bool is_needed(const struct hf__zookeeper *conn, const struct hf__place *place)
 {
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        const struct hf__place *other = HF__LIST_ENTRY(member, struct hf__place, member);
+        const struct hf__place *other = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
         if (other != place && other->watches_children && strcmp(other->path, place->path) == 0)
             return true;
@@ -270,7 +270,7 @@ static void queue(struct hf__zookeeper *conn, struct hf__place *place)
     place->watches_children = false;
     hf__ask_child_path(place, place->ahead.name, path);
     place->ahead_is_gone = false;
-    place->has_holder = false;
+    place->entry.has_holder = false;
     place->open++;
     hf__ask_about(conn, HF__STEP_AHEAD, place, HF__OPCODE_GET_DATA, path);
     hf__ask_watch(conn, place->queueing);
@@ -289,13 +289,13 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
 
     if (place->collides) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status =
+        place->entry.reply.status =
             hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
         return;
     }
     if (place->has_node && place->node.sequence == INT32_MAX) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status =
+        place->entry.reply.status =
             hf__error_set(conn->base.error, HF_ELIMIT,
                           "the line has used up its numbers; it begins anew when it is empty");
         return;
@@ -333,8 +333,8 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         grant(conn, place);
     } else if (place->ahead_count >= HF__LINE_MAX) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status = hf__error_set(conn->base.error, HF_ELIMIT,
-                                            "%u wait for this lock already", HF__LINE_MAX);
+        place->entry.reply.status = hf__error_set(conn->base.error, HF_ELIMIT,
+                                                  "%u wait for this lock already", HF__LINE_MAX);
     } else {
         queue(conn, place);
     }
@@ -385,8 +385,8 @@ static void hear_ahead(struct hf__zookeeper *conn, struct hf__place *place, int3
         conn->evict_at_ns = place->evict_at_ns;
     if (strcmp(place->first.name, place->ahead.name) != 0)
         return;
-    place->holder = bearer.holder;
-    place->has_holder = bearer.is_known;
+    place->entry.holder = bearer.holder;
+    place->entry.has_holder = bearer.is_known;
 }
 
 static void hear_self(struct hf__zookeeper *conn, struct hf__place *place,
@@ -430,8 +430,8 @@ static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place, int
     struct hf__bearer bearer;
 
     hf__layout_bearer(conn, &data, &bearer);
-    place->has_holder = error == HF__ZERROR_OK && bearer.is_known;
-    place->holder = bearer.holder;
+    place->entry.has_holder = error == HF__ZERROR_OK && bearer.is_known;
+    place->entry.holder = bearer.holder;
 }
 
 /* Of a transaction the head says OK also where a part of it failed: each part has its own word. */
@@ -484,8 +484,8 @@ static void lose(struct hf__zookeeper *conn, struct hf__place *place, bool has_n
 {
     place->has_node = has_node;
     place->was_broken = true;
-    place->gone = "broken";
-    hf__place_tell(conn, place);
+    place->entry.gone = "broken";
+    hf__roll_tell(&conn->roll, &place->entry);
 }
 
 static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_t error,
@@ -516,8 +516,8 @@ static void hear_crowd(struct hf__zookeeper *conn, struct hf__place *place, int3
         lose(conn, place, false);
     if (!place->others_wait || others_waited)
         return;
-    place->crowded = true;
-    hf__place_tell(conn, place);
+    place->entry.crowded = true;
+    hf__roll_tell(&conn->roll, &place->entry);
 }
 
 static void hear_lower(struct hf__zookeeper *conn, struct hf__place *place, int32_t error)
@@ -578,8 +578,8 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
             return;
         if (path && !place->others_wait) {
             place->others_wait = true;
-            place->crowded = true;
-            hf__place_tell(conn, place);
+            place->entry.crowded = true;
+            hf__roll_tell(&conn->roll, &place->entry);
         }
         watch_over(conn, place);
         return;
@@ -588,8 +588,8 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
         return;
     if (place->watches_ahead && is_child(place, &place->ahead, path)) {
         place->watches_ahead = false;
-        place->changed = true;
-        hf__place_tell(conn, place);
+        place->entry.changed = true;
+        hf__roll_tell(&conn->roll, &place->entry);
     }
     if (place->watches_own && is_child(place, &place->node, path)) {
         char own[HF__PATH_BYTES + HF__NODE_NAME_BYTES];

@@ -23,15 +23,15 @@
 static void resume(struct hf__zookeeper *conn)
 {
     hf__ask_watches(conn);
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
-        if (place->forsaken && place->state == HF__PLACE_LEAVING)
+        if (place->entry.forsaken && place->state == HF__PLACE_LEAVING)
             hf__place_leave(conn, place);
         if (place->state == HF__PLACE_QUEUED && !place->watches_ahead) {
-            place->changed = true;
-            hf__place_tell(conn, place);
+            place->entry.changed = true;
+            hf__roll_tell(&conn->roll, &place->entry);
         }
         if (place->state == HF__PLACE_HELD && !place->watches_own && !place->watches_children)
             conn->recipe->event(conn, place, HF__WATCH_CHILDREN, NULL);
@@ -124,9 +124,10 @@ static int hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packet
     (void)state;
     if (packet->broken)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an event");
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, member), type, &path);
+        conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, entry.member), type,
+                            &path);
     }
     return HF_OK;
 }

@@ -10,7 +10,9 @@
 #include "base/name.h"
 #include "base/secret.h"
 #include "base/stream.h"
+#include "engine/bearer.h"
 #include "engine/engine.h"
+#include "engine/roll.h"
 #include "engine/zookeeper/jute.h"
 
 #define HF__ZOOKEEPER_PORT     2181
@@ -18,7 +20,7 @@
 
 #define HF__PATH_BYTES        2560 /* chroot, prefix and an encoded name, or a raw one */
 #define HF__NODE_NAME_BYTES   256  /* of a child, with its number */
-#define HF__NODE_DATA_BYTES   (HF__PURPOSE_BYTES + HF__HOST_BYTES + 64)
+#define HF__NODE_DATA_BYTES   HF__BEARER_BYTES
 #define HF__LINE_MAX          65536 /* who waits for one lock */
 #define HF__SESSION_KEY_BYTES 16
 #define HF__TOKEN_TEXT_BYTES  (2 * HF__TOKEN_BYTES + 1)
@@ -144,13 +146,9 @@ enum hf__place_state {
 
 /* One claim at the server, from its first question until its node is known to be gone. */
 struct hf__place {
-    struct hf__list member;  /* in conn->places */
-    struct hf__list telling; /* in conn->telling: it has something for the core */
+    struct hf__entry entry;  /* first */
     struct hf__list renewal; /* in conn->renewals: it waits for an answer to a beat */
-    struct hf__place *chain; /* of one bucket */
     enum hf__place_state state;
-    uint64_t claim_id;
-    bool forsaken; /* the core knows it no longer: it ends by itself */
     bool queueing;
     int mode;
     uint64_t lease_ns;
@@ -169,10 +167,7 @@ struct hf__place {
     struct hf__child node;
     int64_t czxid;
 
-    /* What the core asked, and the course: of that question, several of ours. */
-    struct hf__ticket ticket; /* kind NONE: nothing */
-    uint64_t deadline_ns;
-    bool sent;
+    /* The course: of what the core asked, several questions of ours. */
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
     uint32_t course;
     uint32_t open;        /* answers that the course waits for */
@@ -192,20 +187,11 @@ struct hf__place {
     struct hf__child first; /* who holds it */
     uint32_t ahead_count;
     bool others_wait;
-    bool has_holder;
-    struct hf__holder holder;
 
     bool watches_ahead; /* and nothing was heard of it yet */
     bool watches_own;
     bool watches_children;
     uint64_t evict_at_ns; /* when the one ahead, which was broken, has had its grace */
-
-    /* For the core. */
-    bool has_reply;
-    struct hf__reply reply;
-    bool changed;
-    bool crowded;
-    const char *gone; /* why */
 
     size_t full_name_bytes; /* 0: the path has the whole name */
     const char *full_name;
@@ -306,17 +292,12 @@ struct hf__zookeeper {
     uint64_t lived_ns; /* when the last beat that was answered was written; 0: none on this one */
     bool is_beating;   /* a beat is under way */
     struct hf__session session;
-    uint64_t first_deadline_ns; /* no place has an earlier one */
-    uint64_t evict_at_ns;       /* the same for theirs */
-    uint64_t glance_at_ns;      /* when the next of those who wait looks by itself */
+    uint64_t evict_at_ns;  /* no place has an earlier one */
+    uint64_t glance_at_ns; /* when the next of those who wait looks by itself */
     struct hf__list asked;
     struct hf__list free_asked;
-    struct hf__list places;
-    struct hf__list telling;
+    struct hf__roll roll; /* of places */
     struct hf__list renewals;
-    struct hf__place **buckets;
-    size_t bucket_count;
-    size_t place_count;
     struct hf__listing listing;
 
     enum hf__layout_kind layout;
@@ -326,9 +307,8 @@ struct hf__zookeeper {
     size_t root_bytes;
     size_t chroot_bytes;
     char secret[HF__SECRET_BYTES_MAX + 258]; /* "user:password" */
-    char whence[HF__HOST_BYTES + 24];        /* "pid host" */
+    char whence[HF__WHENCE_BYTES];
     char purpose[HF__PURPOSE_BYTES];
-    struct hf__holder holder; /* that a reply points at */
 };
 
 /* --- wishes.c: what does the URL ask for? --- */
@@ -358,13 +338,6 @@ bool hf__layout_is_of(const struct hf__zookeeper *conn, const struct hf__child *
 void hf__layout_data(const struct hf__zookeeper *conn, const struct hf__request *request,
                      char out_data[HF__NODE_DATA_BYTES]);
 /* What a node's data tell; of what is not ours nothing. */
-struct hf__bearer {
-    bool is_broken;
-    bool is_known;
-    int mode;
-    uint64_t grace_ms;
-    struct hf__holder holder;
-};
 void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_text *data,
                        struct hf__bearer *out_bearer);
 
@@ -404,12 +377,10 @@ void hf__ask_child_path(const struct hf__place *place, const char *child,
 struct hf__place *hf__place_find(const struct hf__zookeeper *conn, uint64_t claim_id);
 struct hf__place *hf__place_new(struct hf__zookeeper *conn, const struct hf__request *request);
 void hf__place_free(struct hf__zookeeper *conn, struct hf__place *place);
-void hf__place_done(struct hf__zookeeper *conn);
 /* The answer to what the core asked; the course is over. */
 void hf__place_answer(struct hf__zookeeper *conn, struct hf__place *place,
                       enum hf__reply_kind kind);
 void hf__place_fail(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
-void hf__place_tell(struct hf__zookeeper *conn, struct hf__place *place); /* there is news */
 /* 1: *out_reply is the next that the core must hear. */
 int hf__place_next(struct hf__zookeeper *conn, struct hf__reply *out_reply);
 void hf__place_expire(struct hf__zookeeper *conn);
@@ -454,8 +425,6 @@ void hf__inquiry_end(struct hf__zookeeper *conn, int status);
 void hf__inquiry_done(struct hf__zookeeper *conn);
 
 void hf__zookeeper_end(struct hf__zookeeper *conn, int status);
-void hf__zookeeper_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
-                         struct hf__reply *out_reply);
 
 extern const struct hf__zookeeper_recipe hf__zookeeper_sequence;
 extern const struct hf__zookeeper_recipe hf__zookeeper_node;
