@@ -209,7 +209,7 @@ int hf__rpc_condemn_by(struct hf__rpc *rpc, int code)
     if (rpc->theirs.is_exhausted)
         return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server had us keep more than %zu bytes",
                                rpc->theirs.bytes_max);
-    if (code == NGHTTP2_ERR_NOMEM)
+    if (code == NGHTTP2_ERR_NOMEM || rpc->theirs.is_starved)
         return hf__rpc_condemn(rpc, HF_ENOMEM, "out of memory");
     return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server broke the rules of HTTP/2: %s",
                            nghttp2_strerror(code));
@@ -317,6 +317,7 @@ int hf__rpc_feed(struct hf__rpc *rpc, const void *bytes, size_t count, uint64_t 
         check_greeting(rpc, bytes, count);
     if (rpc->status == HF_OK && count > 0) {
         rpc->theirs.is_exhausted = false;
+        rpc->theirs.is_starved = false;
         taken = nghttp2_session_mem_recv(rpc->session, bytes, count);
         if (taken < 0)
             (void)hf__rpc_condemn_by(rpc, (int)taken);

@@ -142,11 +142,13 @@ void hf__rpc_call_refuse(struct hf__rpc *rpc, struct hf__rpc_call *call, int cod
                          const char *format, ...)
 {
     struct hf__rpc_end end = { code, HF_EPROTOCOL, HF__RPC_FATE_PERHAPS, NGHTTP2_CANCEL };
+    char text[HF__ERROR_BYTES]; /* the call's own may be an argument */
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(call->text, sizeof(call->text), format, arguments);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    memcpy(call->text, text, sizeof(text));
     hf__rpc_call_end(rpc, call, &end);
 }
 

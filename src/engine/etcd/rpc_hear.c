@@ -7,7 +7,7 @@
  *
  * What can go wrong, for one call: another HTTP status, no gRPC, a message that is compressed, too
  * long, cut off, lacking or one too many, no grpc-status, a reset. The call is ended with what it
- * was, and the stream is reset; the connection goes on. For all: headers beyond the limit, a push,
+ * was, and the stream is reset; the connection goes on. For all: headers beyond the limit,
  * more memory than the server may have us keep, and whatever nghttp2 finds: it writes the reason
  * into the GOAWAY that it would send.
  *
@@ -34,9 +34,8 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
     struct hf__rpc *rpc = context;
 
     (void)session;
+    (void)frame;
     rpc->header_bytes = 0;
-    if (frame->hd.type == NGHTTP2_PUSH_PROMISE)
-        return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server pushes, which was not allowed");
     return 0;
 }
 
@@ -174,10 +173,11 @@ static int close_stream(nghttp2_session *session, int32_t stream_id, uint32_t er
         rpc->stream_count--;
     if (!call)
         return 0;
-    if (call->broken_by != 0) {
+    if (!is_refused && !call->was_reset) { /* it was nghttp2 */
         end.status = HF_EPROTOCOL;
-        (void)hf__error_set(call->text, end.status, "not HTTP/2: %s",
-                            nghttp2_strerror(call->broken_by));
+        (void)hf__error_set(call->text, end.status, "the answer is not HTTP/2: %s",
+                            call->broken_by ? nghttp2_strerror(call->broken_by)
+                                            : nghttp2_http2_strerror(error_code));
         hf__rpc_call_end(rpc, call, &end);
         return 0;
     }
@@ -368,14 +368,17 @@ static int hear_bad_frame(nghttp2_session *session, const nghttp2_frame *frame, 
 static int note_sent(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     const nghttp2_goaway *goaway = &frame->goaway;
+    struct hf__rpc *rpc = context;
     char shown[HF__ERROR_BYTES / 2];
 
     (void)session;
     if (frame->hd.type != NGHTTP2_GOAWAY || goaway->error_code == NGHTTP2_NO_ERROR)
         return 0;
+    if (rpc->theirs.is_exhausted || rpc->theirs.is_starved) /* INTERNAL_ERROR, says nghttp2 */
+        return hf__rpc_condemn_by(rpc, NGHTTP2_ERR_NOMEM);
     (void)hf__text_escape(goaway->opaque_data ? (const char *)goaway->opaque_data : "",
                           goaway->opaque_data_len, shown, sizeof(shown));
-    return hf__rpc_condemn(context, HF_EPROTOCOL, "the server broke the rules of HTTP/2: %s%s%s",
+    return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server broke the rules of HTTP/2: %s%s%s",
                            nghttp2_http2_strerror(goaway->error_code), *shown ? ": " : "", shown);
 }
 
