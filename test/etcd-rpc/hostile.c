@@ -1,5 +1,5 @@
-/* hostile.c: what a server may do wrong to the whole connection: each is the end of it, with a clear
- * word, and with every call told what is known of it. */
+/* hostile.c: what a server may do wrong to the whole connection: each is the end of it, with a
+ * clear word, and with every call told what is known of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +85,15 @@ TEST(hostile, frames_that_cannot_be_end_it)
     frames_settings(&frames);
     frames_head(&frames, 70000, NGHTTP2_DATA, 0, 1); /* longer than we allow */
     check_frames(&frames, "FRAME_SIZE_ERROR");
+
+    frames.count = 0;
+    frames_settings(&frames);
+    frames_message(&frames, 0, 1, "answer"); /* before its headers */
+    check_frames(&frames, "DATA: stream not opened");
+
+    frames.count = 0;
+    frames_message(&frames, 0, 1, "answer"); /* before the settings */
+    check_frames(&frames, "SETTINGS expected");
 
     frames.count = 0;
     frames_settings(&frames);

@@ -72,80 +72,79 @@ static void check_sample(const struct sample *sample, size_t piece)
 #define ANSWERED .status = HF_OK, .fate = HF__RPC_FATE_ANSWERED
 #define WRONG    .status = HF_EPROTOCOL, .fate = HF__RPC_FATE_PERHAPS
 
+static const struct sample troubles[] = {
+    /* refused by the server: with trailers only, and with all of it */
+    { GOOD_HEADERS "grpc-status: 5\ngrpc-message: lease%20not found%0a\n", .is_ended = true,
+      .text = "lease not found\\x0a", .code = 5, ANSWERED },
+    { GOOD_HEADERS, .trailers = "grpc-status: 16\ngrpc-message: 100%\n", .is_ended = true,
+      .text = "100%", .code = 16, ANSWERED },
+    { GOOD_HEADERS, "\0\0\0\0\1x", 6, "grpc-status: 2\ngrpc-message: %zz%4\n", true, "%zz%4",
+      .code = 2, ANSWERED },
+    { GOOD_HEADERS "grpc-status: 12345\n", .is_ended = true, .text = "", .code = 12345, ANSWERED },
+    /* not gRPC */
+    { ":status: 404\ncontent-type: text/plain\n", "not found", 9, NULL, true, "HTTP status 404",
+      HF__RPC_CODE_UNIMPLEMENTED, WRONG },
+    { ":status: 503\n", .is_ended = true, .text = "HTTP status 503",
+      .code = HF__RPC_CODE_UNAVAILABLE, WRONG },
+    { ":status: 401\n", .is_ended = true, .text = "HTTP status 401",
+      .code = HF__RPC_CODE_UNAUTHENTICATED, WRONG },
+    { ":status: 403\n", .is_ended = true, .text = "HTTP status 403",
+      .code = HF__RPC_CODE_PERMISSION_DENIED, WRONG },
+    { ":status: 400\n", .is_ended = true, .text = "HTTP status 400", .code = HF__RPC_CODE_INTERNAL,
+      WRONG },
+    { ":status: 307\n", .is_ended = true, .text = "HTTP status 307", .code = HF__RPC_CODE_UNKNOWN,
+      WRONG },
+    { ":status: 200\ncontent-type: text/html\n", "<html>", 6, NULL, true, "'text/html', not gRPC",
+      HF__RPC_CODE_UNKNOWN, WRONG },
+    { ":status: 200\ncontent-type: application/grpcx\ngrpc-status: 0\ngrpc-message: fine\n",
+      .is_ended = true, .text = "not gRPC", .code = HF__RPC_CODE_UNKNOWN, WRONG },
+    { ":status: 200\ngrpc-status: 0\n", .is_ended = true, .text = "no type",
+      .code = HF__RPC_CODE_UNKNOWN, WRONG },
+    /* not a whole answer */
+    { GOOD_HEADERS, .is_ended = true, .text = "without its status", .code = HF__RPC_CODE_UNKNOWN,
+      WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\1x", 6, NULL, true, "without its status", HF__RPC_CODE_UNKNOWN,
+      WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\1x", 6, "grpc-status: -1\n", true, "without its status",
+      HF__RPC_CODE_UNKNOWN, WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\1x", 6, "grpc-status: 4294967296\n", true, "without its status",
+      HF__RPC_CODE_UNKNOWN, WRONG },
+    { GOOD_HEADERS "grpc-status: 0\n", .is_ended = true, .text = "no answer",
+      .code = HF__RPC_CODE_INTERNAL, WRONG },
+    { GOOD_HEADERS, "\0\0\0\0", 4, GOOD_TRAILERS, true, "ended in a message", HF__RPC_CODE_INTERNAL,
+      WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\2x", 6, GOOD_TRAILERS, true, "ended in a message",
+      HF__RPC_CODE_INTERNAL, WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\1x\0", 7, GOOD_TRAILERS, true, "ended in a message",
+      HF__RPC_CODE_INTERNAL, WRONG },
+    /* not an answer that is taken */
+    { GOOD_HEADERS, "\1\0\0\0\1x", 6, GOOD_TRAILERS, true, "compressed", HF__RPC_CODE_INTERNAL,
+      WRONG },
+    { GOOD_HEADERS, "H\0\0\0\1x", 6, GOOD_TRAILERS, true, "not a message of gRPC",
+      HF__RPC_CODE_INTERNAL, WRONG },
+    { GOOD_HEADERS, "\0\0\0\3\351x", 6, GOOD_TRAILERS, true, "1001 bytes, at most 1000",
+      HF__RPC_CODE_RESOURCE_EXHAUSTED, WRONG },
+    { GOOD_HEADERS, "\0\377\377\377\377x", 6, GOOD_TRAILERS, true, "4294967295 bytes",
+      HF__RPC_CODE_RESOURCE_EXHAUSTED, WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\1x\0\0\0\0\1y", 12, GOOD_TRAILERS, true, "two answers",
+      HF__RPC_CODE_INTERNAL, WRONG },
+    { GOOD_HEADERS, "\0\0\0\0\0\0\0\0\0\0", 10, GOOD_TRAILERS, true, "two answers",
+      HF__RPC_CODE_INTERNAL, WRONG },
+    /* not HTTP/2, for this stream */
+    { "content-type: application/grpc\n", .is_ended = false, .text = "not HTTP/2",
+      .code = HF__RPC_CODE_INTERNAL, WRONG },
+    { ":status: 200\nContent-Type: application/grpc\n", .is_ended = false, .text = "not HTTP/2",
+      .code = HF__RPC_CODE_INTERNAL, WRONG },
+    { ":status: 200\ncontent-type: application/grpc\ncontent-length: 3\n", "\0\0\0\0\1x", 6,
+      GOOD_TRAILERS, true, "not HTTP/2", HF__RPC_CODE_INTERNAL, WRONG },
+};
+
 TEST(trouble, of_one_call_is_told_to_it_alone)
 {
-    static const struct sample samples[] = {
-        /* refused by the server: with trailers only, and with all of it */
-        { GOOD_HEADERS "grpc-status: 5\ngrpc-message: lease%20not found%0a\n", .is_ended = true,
-          .text = "lease not found\\x0a", .code = 5, ANSWERED },
-        { GOOD_HEADERS, .trailers = "grpc-status: 16\ngrpc-message: 100%\n", .is_ended = true,
-          .text = "100%", .code = 16, ANSWERED },
-        { GOOD_HEADERS, "\0\0\0\0\1x", 6, "grpc-status: 2\ngrpc-message: %zz%4\n", true, "%zz%4",
-          .code = 2, ANSWERED },
-        { GOOD_HEADERS "grpc-status: 12345\n", .is_ended = true, .text = "", .code = 12345,
-          ANSWERED },
-        /* not gRPC */
-        { ":status: 404\ncontent-type: text/plain\n", "not found", 9, NULL, true, "HTTP status 404",
-          HF__RPC_CODE_UNIMPLEMENTED, WRONG },
-        { ":status: 503\n", .is_ended = true, .text = "HTTP status 503",
-          .code = HF__RPC_CODE_UNAVAILABLE, WRONG },
-        { ":status: 401\n", .is_ended = true, .text = "HTTP status 401",
-          .code = HF__RPC_CODE_UNAUTHENTICATED, WRONG },
-        { ":status: 403\n", .is_ended = true, .text = "HTTP status 403",
-          .code = HF__RPC_CODE_PERMISSION_DENIED, WRONG },
-        { ":status: 400\n", .is_ended = true, .text = "HTTP status 400",
-          .code = HF__RPC_CODE_INTERNAL, WRONG },
-        { ":status: 307\n", .is_ended = true, .text = "HTTP status 307",
-          .code = HF__RPC_CODE_UNKNOWN, WRONG },
-        { ":status: 200\ncontent-type: text/html\n", "<html>", 6, NULL, true,
-          "'text/html', not gRPC", HF__RPC_CODE_UNKNOWN, WRONG },
-        { ":status: 200\ncontent-type: application/grpcx\ngrpc-status: 0\ngrpc-message: fine\n",
-          .is_ended = true, .text = "not gRPC", .code = HF__RPC_CODE_UNKNOWN, WRONG },
-        { ":status: 200\ngrpc-status: 0\n", .is_ended = true, .text = "no type",
-          .code = HF__RPC_CODE_UNKNOWN, WRONG },
-        /* not a whole answer */
-        { GOOD_HEADERS, .is_ended = true, .text = "without its status",
-          .code = HF__RPC_CODE_UNKNOWN, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\1x", 6, NULL, true, "without its status", HF__RPC_CODE_UNKNOWN,
-          WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\1x", 6, "grpc-status: -1\n", true, "without its status",
-          HF__RPC_CODE_UNKNOWN, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\1x", 6, "grpc-status: 4294967296\n", true, "without its status",
-          HF__RPC_CODE_UNKNOWN, WRONG },
-        { GOOD_HEADERS "grpc-status: 0\n", .is_ended = true, .text = "no answer",
-          .code = HF__RPC_CODE_INTERNAL, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0", 4, GOOD_TRAILERS, true, "ended in a message",
-          HF__RPC_CODE_INTERNAL, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\2x", 6, GOOD_TRAILERS, true, "ended in a message",
-          HF__RPC_CODE_INTERNAL, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\1x\0", 7, GOOD_TRAILERS, true, "ended in a message",
-          HF__RPC_CODE_INTERNAL, WRONG },
-        /* not an answer that is taken */
-        { GOOD_HEADERS, "\1\0\0\0\1x", 6, GOOD_TRAILERS, true, "compressed", HF__RPC_CODE_INTERNAL,
-          WRONG },
-        { GOOD_HEADERS, "H\0\0\0\1x", 6, GOOD_TRAILERS, true, "not a message of gRPC",
-          HF__RPC_CODE_INTERNAL, WRONG },
-        { GOOD_HEADERS, "\0\0\0\3\351x", 6, GOOD_TRAILERS, true, "1001 bytes, at most 1000",
-          HF__RPC_CODE_RESOURCE_EXHAUSTED, WRONG },
-        { GOOD_HEADERS, "\0\377\377\377\377x", 6, GOOD_TRAILERS, true, "4294967295 bytes",
-          HF__RPC_CODE_RESOURCE_EXHAUSTED, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\1x\0\0\0\0\1y", 12, GOOD_TRAILERS, true, "two answers",
-          HF__RPC_CODE_INTERNAL, WRONG },
-        { GOOD_HEADERS, "\0\0\0\0\0\0\0\0\0\0", 10, GOOD_TRAILERS, true, "two answers",
-          HF__RPC_CODE_INTERNAL, WRONG },
-        /* not HTTP/2, for this stream */
-        { "content-type: application/grpc\n", .is_ended = false, .text = "not HTTP/2",
-          .code = HF__RPC_CODE_INTERNAL, WRONG },
-        { ":status: 200\nContent-Type: application/grpc\n", .is_ended = false, .text = "not HTTP/2",
-          .code = HF__RPC_CODE_INTERNAL, WRONG },
-        { ":status: 200\ncontent-type: application/grpc\ncontent-length: 3\n", "\0\0\0\0\1x", 6,
-          GOOD_TRAILERS, true, "not HTTP/2", HF__RPC_CODE_INTERNAL, WRONG },
-    };
-
-    for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
-        (void)fprintf(stderr, "sample %zu: %s\n", i, samples[i].text);
-        check_sample(&samples[i], 0);
-        check_sample(&samples[i], 1);
+    for (size_t i = 0; i < sizeof(troubles) / sizeof(*troubles); i++) {
+        (void)fprintf(stderr, "sample %zu: %s\n", i, troubles[i].text);
+        check_sample(&troubles[i], 0);
+        check_sample(&troubles[i], 1);
     }
 }
 
@@ -175,6 +174,55 @@ TEST(trouble, what_looks_odd_but_is_right_is_taken)
     CHECK_EQUAL(peer->status, HF_OK);
     (void)peer_next(peer, HF__RPC_UP, 0);
     peer_next_answer(peer, 5, "ok");
+    peer_free(peer);
+}
+
+TEST(trouble, trailers_that_are_not_the_last_word_fail_the_call)
+{
+    static const char *const blocks[] = { GOOD_TRAILERS, GOOD_HEADERS };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct peer *peer = peer_new(NULL);
+        struct frames frames = { .count = 0 };
+
+        (void)peer_start(peer, 5, "question", 0);
+        (void)peer_start(peer, 6, "question", 0);
+        peer_take(peer);
+        frames_settings(&frames);
+        frames_headers(&frames, 0, 1, GOOD_HEADERS);
+        frames_message(&frames, 0, 1, "answer");
+        frames_headers(&frames, 0, 1, blocks[i]); /* and it goes on */
+        peer_feed(peer, frames.bytes, frames.count);
+        CHECK_EQUAL(peer->status, HF_OK);
+        (void)peer_next(peer, HF__RPC_UP, 0);
+        peer_next_failed(peer, 5, HF__RPC_FATE_PERHAPS, "not HTTP/2");
+        peer_no_next(peer);
+        CHECK_EQUAL(hf__rpc_calls(peer->rpc), 1);
+        peer_free(peer);
+    }
+}
+
+/* The call has its answer; what the server then says of it is its own affair, or its end. */
+TEST(trouble, what_comes_after_the_answer_does_not_change_it)
+{
+    struct peer *peer = peer_new(NULL);
+    struct frames frames = { .count = 0 };
+
+    (void)peer_start(peer, 5, "question", 0);
+    (void)peer_start(peer, 6, "question", 0);
+    peer_take(peer);
+    frames_settings(&frames);
+    frames_headers(&frames, 0, 1, GOOD_HEADERS);
+    frames_message(&frames, 0, 1, "answer");
+    frames_headers(&frames, END, 1, GOOD_TRAILERS);
+    frames_message(&frames, 0, 1, "another");
+    frames_headers(&frames, END, 1, "grpc-status: 5\n");
+    peer_feed(peer, frames.bytes, frames.count);
+    (void)peer_next(peer, HF__RPC_UP, 0);
+    peer_next_answer(peer, 5, "answer");
+    if (peer->status != HF_OK)
+        peer_next_failed(peer, 6, HF__RPC_FATE_PERHAPS, "HTTP/2");
+    peer_no_next(peer);
     peer_free(peer);
 }
 

@@ -6,7 +6,7 @@
  * called back.
  *
  * What can go wrong: the server breaks the rules, floods us, or has us keep more than the limit
- * (HF_EPROTOCOL); memory runs out (HF_ENOMEM); the stream goes down (hf__rpc_fail). Each is the end:
+ * (HF_EPROTOCOL); memory runs out (HF_ENOMEM); the stream goes down (hf__rpc_fail). Each is an end:
  * every call fails, with what is known of it, and nghttp2 is not asked any more. A server that
  * neither breaks a rule nor answers is the deadlines' business.
  *

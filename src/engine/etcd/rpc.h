@@ -83,7 +83,7 @@ enum hf__rpc_code {
 enum hf__rpc_fate {
     HF__RPC_FATE_NEVER,    /* certainly not processed: it did not leave, or was refused unread */
     HF__RPC_FATE_PERHAPS,  /* nobody knows */
-    HF__RPC_FATE_ANSWERED, /* the server says that it failed: what that means is the code's matter */
+    HF__RPC_FATE_ANSWERED, /* the server says that it failed: what that means, the code tells */
 };
 
 enum hf__rpc_kind {

@@ -1,17 +1,17 @@
 /* rpc_call.c: how does a call begin, wait for its turn, go out, and end?
  *
- * It waits in rpc->waiting until the server allows one more stream; then nghttp2 has its headers and
- * fetches its messages as the windows allow. Whatever ends it (an answer, an error of the server, a
- * reset, its deadline, the end of the connection) comes through hf__rpc_call_end: the stream forgets
- * the call, and the call becomes its own last event. From then on nghttp2 may still say much about
- * that stream: nobody listens.
+ * It waits in rpc->waiting until the server allows one more stream; then nghttp2 has its headers,
+ * and fetches its messages as the windows allow. Whatever ends it (an answer, an error of the
+ * server, a reset, its deadline, the end of the connection) comes through hf__rpc_call_end: the
+ * stream forgets the call, and the call becomes its own last event. From then on nghttp2 may still
+ * say much about that stream: nobody listens.
  *
- * The fate of a request without an answer: it was never processed if its last byte did not leave us,
- * for without that byte the server has no message to act upon.
+ * The fate of a request without an answer: it was never processed if its last byte did not leave
+ * us, for without that byte the server has no message to act upon.
  *
  * What can go wrong: the numbers of streams are used up (after a thousand million calls): the
- * connection is left as after a GOAWAY. No memory: start says so, and nothing has begun; later on it
- * ends the connection.
+ * connection is left as after a GOAWAY. No memory: start says so, and nothing has begun; later on
+ * it ends the connection.
  *
  * Pure: no clock, no I/O; memory by the env. */
 #include <assert.h>
