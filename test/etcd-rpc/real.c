@@ -333,10 +333,11 @@ TEST(real, a_watch_tells_what_etcdctl_deletes)
 
 static Hf__Etcd__AuthenticateResponse *authenticate(struct line *line, const char *password)
 {
-    Hf__Etcd__AuthenticateRequest request = HF__ETCD__AUTHENTICATE_REQUEST__INIT;
+    Hf__Etcd__AuthenticateRequest request;
     char name[] = "root";
     char copy[64];
 
+    hf__etcd__authenticate_request__init(&request);
     (void)snprintf(copy, sizeof(copy), "%s", password);
     request.name = name;
     request.password = copy;

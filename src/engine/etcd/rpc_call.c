@@ -249,10 +249,10 @@ static size_t give(struct hf__rpc *rpc, struct hf__rpc_call *call, uint8_t *buff
     return count;
 }
 
-/* nghttp2 asks for what is to go into the next DATA frame of a stream. */
+/* nghttp2 asks for what is to go into the next DATA frame of a stream.
+ * NOLINTNEXTLINE(readability-function-size): its signature */
 ssize_t hf__rpc_call_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t room,
-                          uint32_t *flags, nghttp2_data_source *source,
-                          void *context) /* NOLINT(readability-function-size): nghttp2's */
+                          uint32_t *flags, nghttp2_data_source *source, void *context)
 {
     struct hf__rpc_call *call = nghttp2_session_get_stream_user_data(session, stream_id);
     struct hf__rpc *rpc = context;

@@ -12,6 +12,7 @@
  * into the GOAWAY that it would send.
  *
  * Pure: no clock, no I/O; memory by the env. */
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -75,9 +76,10 @@ static void note_header(struct hf__rpc_call *call, const uint8_t *name, size_t n
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's signature */
 static int hear_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                        size_t name_count, const uint8_t *value, size_t value_count, uint8_t flags,
-                       void *context) /* NOLINT(readability-function-size): nghttp2's */
+                       void *context)
 {
     struct hf__rpc_call *call = call_of(session, frame->hd.stream_id);
     struct hf__rpc *rpc = context;
@@ -92,11 +94,11 @@ static int hear_header(nghttp2_session *session, const nghttp2_frame *frame, con
     return 0;
 }
 
-/* One that HTTP forbids: it counts, but is not looked at. */
+/* One that HTTP forbids: it counts, but is not looked at.
+ * NOLINTNEXTLINE(readability-function-size): nghttp2's signature */
 static int hear_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
                            const uint8_t *name, size_t name_count, const uint8_t *value,
-                           size_t value_count, uint8_t flags,
-                           void *context) /* NOLINT(readability-function-size): nghttp2's */
+                           size_t value_count, uint8_t flags, void *context)
 {
     struct hf__rpc *rpc = context;
 
@@ -125,11 +127,9 @@ static void conclude(struct hf__rpc *rpc, struct hf__rpc_call *call)
 
     if (call->grpc_status < 0)
         hf__rpc_call_refuse(rpc, call, HF__RPC_CODE_UNKNOWN, "the answer ended without its status");
-    else if (call->grpc_status != HF__RPC_CODE_OK)
-        hf__rpc_call_end(rpc, call, &end);
-    else if (is_cut)
+    else if (call->grpc_status == HF__RPC_CODE_OK && is_cut)
         hf__rpc_call_refuse(rpc, call, HF__RPC_CODE_INTERNAL, "the answer ended in a message");
-    else if (!call->is_stream && !call->has_answer)
+    else if (call->grpc_status == HF__RPC_CODE_OK && !call->is_stream && !call->has_answer)
         hf__rpc_call_refuse(rpc, call, HF__RPC_CODE_INTERNAL, "success, but no answer");
     else
         hf__rpc_call_end(rpc, call, &end);
@@ -194,7 +194,8 @@ static int close_stream(nghttp2_session *session, int32_t stream_id, uint32_t er
 
 /* --- messages --- */
 
-/* The prefix is whole: is this a message that we take? */
+/* The prefix is whole: is this a message that we take? 1: yes; 0: no, and the call is over; < 0:
+ * the connection is. */
 static int begin_message(struct hf__rpc *rpc, struct hf__rpc_call *call)
 {
     size_t count = (size_t)call->prefix[1] << 24 | (size_t)call->prefix[2] << 16 |
@@ -226,7 +227,7 @@ static int begin_message(struct hf__rpc *rpc, struct hf__rpc_call *call)
     message->count = count;
     message->room = room;
     call->message = message;
-    return 0;
+    return 1;
 }
 
 /* So that the next `count` bytes fit. */
@@ -266,17 +267,21 @@ static ssize_t take_bytes(struct hf__rpc *rpc, struct hf__rpc_call *call, const 
 {
     struct hf__rpc_message *message;
     size_t part;
+    int begun;
 
     if (call->prefix_count < HF__RPC_PREFIX_BYTES) {
         call->prefix[call->prefix_count++] = *bytes;
         if (call->prefix_count < HF__RPC_PREFIX_BYTES)
             return 1;
-        if (begin_message(rpc, call) != 0)
-            return NGHTTP2_ERR_CALLBACK_FAILURE;
-        if (call->state == HF__RPC_STATE_OPEN && call->message->count == 0)
+        begun = begin_message(rpc, call);
+        if (begun < 0)
+            return begun;
+        assert(begun == 0 || call->message);
+        if (begun > 0 && call->message->count == 0)
             end_message(rpc, call);
         return 1;
     }
+    assert(call->message); /* a whole prefix has one */
     part = call->message->count - call->message->got;
     part = part < count ? part : count;
     if (make_room(rpc, call, part) != 0)
@@ -289,9 +294,9 @@ static ssize_t take_bytes(struct hf__rpc *rpc, struct hf__rpc_call *call, const 
     return (ssize_t)part;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's signature */
 static int hear_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
-                     const uint8_t *bytes, size_t count,
-                     void *context) /* NOLINT(readability-function-size): nghttp2's */
+                     const uint8_t *bytes, size_t count, void *context)
 {
     struct hf__rpc_call *call = call_of(session, stream_id);
     struct hf__rpc *rpc = context;
