@@ -166,6 +166,15 @@ TEST(hostile, headers_without_end_are_ended)
         frames_put(&frames, "\220", 1); /* accept-encoding: gzip, deflate */
     check_frames(&frames, "bytes of headers");
 
+    /* Such as HTTP forbids, and as nobody looks at. */
+    frames.count = 0;
+    frames_settings(&frames);
+    frames_head(&frames, 9001, NGHTTP2_HEADERS, 0, 1);
+    frames_put(&frames, "\210", 1);
+    for (size_t i = 0; i < 1000; i++)
+        frames_put(&frames, "\0\3x-y\3a\nb", 9);
+    check_frames(&frames, "bytes of headers");
+
     frames.count = 0;
     frames_settings(&frames);
     frames_head(&frames, 0, NGHTTP2_HEADERS, 0, 1);
