@@ -344,6 +344,12 @@ void hf__rpc_sent(struct hf__rpc *rpc, size_t count)
     hf__buffer_consume(&rpc->output, count);
     rpc->taken += count;
     assert(rpc->taken <= rpc->written);
+    rpc->is_pressing = rpc->is_pressing && hf__buffer_count(&rpc->output) > 0;
+}
+
+bool hf__rpc_is_pressing(const struct hf__rpc *rpc)
+{
+    return rpc->is_pressing;
 }
 
 bool hf__rpc_ping(struct hf__rpc *rpc, uint64_t tag)

@@ -288,8 +288,9 @@ static nghttp2_nv header(const char *name, const char *value, uint8_t flags)
                          .flags = flags };
 }
 
-/* All but the time are the same again and again, and become a byte each. The time never is: in the
- * table it would only drive the others out. The token may be changed before this is written. */
+/* Most are the same again and again, and become a byte each (but the path, which nghttp2 spells
+ * out). The time never is: in the table it would only drive the others out. The token is copied:
+ * it may be changed before this is written. */
 static int submit(struct hf__rpc *rpc, struct hf__rpc_call *call)
 {
     const uint8_t kept = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;

@@ -369,7 +369,7 @@ static int hear_bad_frame(nghttp2_session *session, const nghttp2_frame *frame, 
     return 0;
 }
 
-/* nghttp2 is about to hang up; why is in the frame that says so. */
+/* If nghttp2 is about to hang up, why is in the frame that says so. */
 static int note_sent(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     const nghttp2_goaway *goaway = &frame->goaway;
@@ -377,6 +377,8 @@ static int note_sent(nghttp2_session *session, const nghttp2_frame *frame, void 
     char shown[HF__ERROR_BYTES / 2];
 
     (void)session;
+    if (frame->hd.type != NGHTTP2_PING || (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+        rpc->is_pressing = true;
     if (frame->hd.type != NGHTTP2_GOAWAY || goaway->error_code == NGHTTP2_NO_ERROR)
         return 0;
     if (rpc->theirs.is_exhausted || rpc->theirs.is_starved) /* INTERNAL_ERROR, says nghttp2 */
