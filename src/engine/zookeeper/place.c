@@ -42,6 +42,7 @@ struct hf__place *hf__place_new(struct hf__zookeeper *conn, const struct hf__req
     place->evict_at_ns = HF__NEVER;
     place->path_bytes = strlen(path);
     place->path = memcpy(place->text, path, place->path_bytes + 1);
+    place->path_hash = (uint32_t)hf__name_hash(path, place->path_bytes, 0);
     place->full_name_bytes = hashed ? request->name_bytes : 0;
     place->full_name =
         memcpy(place->text + place->path_bytes + 1, request->name, request->name_bytes);
@@ -73,6 +74,8 @@ void hf__place_begin(struct hf__place *place)
     place->confirms = false;
     place->is_listed = false;
     place->ahead_is_gone = false;
+    place->wants_list = false;
+    place->list_number = 0;
 }
 
 uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__place *place)
@@ -279,6 +282,8 @@ void hf__place_end_all(struct hf__zookeeper *conn)
         if (place->is_creating)
             place->maybe_made = true;
         place->is_creating = false;
+        place->wants_list = false;
+        place->list_number = 0;
         place->course++;
         place->open = 0;
         if (place->entry.ticket.kind != HF__REQUEST_NONE)

@@ -25,11 +25,11 @@ static void own_path(const struct hf__place *place,
 
 /* --- courses --- */
 
-static void list(struct hf__zookeeper *conn, struct hf__place *place, bool watch)
+static void list(struct hf__zookeeper *conn, struct hf__place *place)
 {
     place->open++;
     hf__ask_about(conn, HF__STEP_CHILDREN, place, HF__OPCODE_GET_CHILDREN, place->path);
-    hf__ask_watch(conn, watch);
+    hf__ask_watch(conn, false);
 }
 
 static void make(struct hf__zookeeper *conn, struct hf__place *place)
@@ -55,7 +55,7 @@ static void make(struct hf__zookeeper *conn, struct hf__place *place)
     hf__layout_stem(conn, place, stem);
     hf__ask_child_path(place, stem, path);
     hf__ask_create(conn, place, path, place->data, strlen(place->data));
-    list(conn, place, true);
+    hf__together_list(conn, place);
 }
 
 /* Where do we stand now? */
@@ -66,7 +66,7 @@ static void look(struct hf__zookeeper *conn, struct hf__place *place)
     hf__place_begin(place);
     place->confirms = true;
     own_path(place, path);
-    list(conn, place, false);
+    list(conn, place);
     place->open++;
     hf__ask_check(conn, place, path);
     if (place->czxid > 0)
@@ -81,7 +81,7 @@ static void search(struct hf__zookeeper *conn, struct hf__place *place)
     hf__place_begin(place);
     place->searches = true;
     hf__ask_sync(conn, place->path);
-    list(conn, place, false);
+    list(conn, place);
 }
 
 static void again(struct hf__zookeeper *conn, struct hf__place *place)

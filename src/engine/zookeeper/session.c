@@ -205,6 +205,9 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
         if (asked->owner && error != HF__ZERROR_OK && error != HF__ZERROR_NODE_EXISTS)
             asked->owner->parent_error = error;
         return HF_OK;
+    case HF__STEP_TOGETHER:
+        hf__together_hear(conn, asked, error, packet);
+        return HF_OK;
     case HF__STEP_GLANCE:
         if (asked->owner)
             hf__glance_hear(conn, asked, error, packet);

@@ -105,13 +105,14 @@ enum hf__step {
     HF__STEP_FULL_NAME, /* of a lock whose node has only a hash of it */
     HF__STEP_CREATE,
     HF__STEP_CHILDREN,
-    HF__STEP_SELF,   /* of a node that was found again: its number */
-    HF__STEP_CHECK,  /* through the leader: the own node is there, and the session lives */
-    HF__STEP_AHEAD,  /* the one whose end we wait for; with a watch */
-    HF__STEP_GLANCE, /* the same, long after: is it still there? */
-    HF__STEP_HOLDER, /* who holds it: for a text */
-    HF__STEP_OWN,    /* a watch on the own node */
-    HF__STEP_CROWD,  /* a watch on the children, of one who holds */
+    HF__STEP_TOGETHER, /* the same, for several who came at once */
+    HF__STEP_SELF,     /* of a node that was found again: its number */
+    HF__STEP_CHECK,    /* through the leader: the own node is there, and the session lives */
+    HF__STEP_AHEAD,    /* the one whose end we wait for; with a watch */
+    HF__STEP_GLANCE,   /* the same, long after: is it still there? */
+    HF__STEP_HOLDER,   /* who holds it: for a text */
+    HF__STEP_OWN,      /* a watch on the own node */
+    HF__STEP_CROWD,    /* a watch on the children, of one who holds */
     HF__STEP_LOWER,
     HF__STEP_DELETE,
     HF__STEP_LIST_ROOT,
@@ -188,6 +189,9 @@ struct hf__place {
     uint32_t ahead_count;
     bool others_wait;
 
+    bool wants_list;      /* one that is asked for from now on */
+    uint32_t list_number; /* of the one that it waits for with others; 0: none */
+    uint32_t list_course;
     bool watches_ahead; /* and nothing was heard of it yet */
     bool watches_own;
     bool watches_children;
@@ -197,6 +201,7 @@ struct hf__place {
     const char *full_name;
     const char *path; /* of the lock's node */
     size_t path_bytes;
+    uint32_t path_hash;
     char text[];
 };
 
@@ -298,6 +303,7 @@ struct hf__zookeeper {
     struct hf__list free_asked;
     struct hf__roll roll; /* of places */
     struct hf__list renewals;
+    uint32_t list_number; /* of the last list that several waited for */
     struct hf__listing listing;
 
     enum hf__layout_kind layout;
@@ -407,6 +413,13 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
 void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns);
 void hf__session_keep(struct hf__zookeeper *conn);
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
+
+/* --- together.c: lists for many --- */
+
+/* One more answer that the course waits for: the line, with all nodes that were asked for so far. */
+void hf__together_list(struct hf__zookeeper *conn, struct hf__place *place);
+void hf__together_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
+                       struct hf__jute_reader *answer);
 
 /* --- glance.c: what if an event never comes? --- */
 
