@@ -213,6 +213,8 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
         hf__list_remove(&quest->place);
         hear_answer(conn, quest, event);
         hf__list_append(&conn->free_quests, &quest->place);
+        if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)
+            hf__etcd_end(conn, HF_EUNREACHABLE); /* the next connection has a new token */
         return;
     }
     if (event->kind == HF__RPC_MESSAGE || event->kind == HF__RPC_ENDED) {
