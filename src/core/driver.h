@@ -23,7 +23,8 @@ struct hf__link {
     bool is_up;
     uint64_t up_since_ns; /* meaningful while it is up */
     /* What it told in this round of the muster. */
-    bool is_blank;
+    bool is_blank;    /* it knows nothing */
+    bool is_founding; /* it was never counted */
     bool surveyed;
     uint64_t highest_fence;
     uint64_t longest_lease_ns;
@@ -49,6 +50,7 @@ struct hf__driver {
     int status;            /* HF_OK, or why the last connection failed */
     uint64_t muster_at_ns; /* a quorum with stores in doubt: when to go on with them */
     uint32_t muster_round;
+    uint32_t muster_open; /* questions of this round that are not answered */
 };
 
 /* What the stores of a quorum said to the question under way, and which must still be told. */

@@ -80,9 +80,8 @@ void hf__bearer_read(const char *text, size_t text_bytes, struct hf__bearer *out
     words.text += broken;
     words.left -= broken;
     if (words.left == 0 || !take(&words, mode, sizeof(mode)) || !strchr("rw", *mode) ||
-        !take_number(&words, HF_LEASE_MS_MAX, &grace_ms) ||
-        !take_number(&words, INT32_MAX, &pid) || words.left == 0 ||
-        !take(&words, out_bearer->holder.host, sizeof(out_bearer->holder.host)))
+        !take_number(&words, HF_LEASE_MS_MAX, &grace_ms) || !take_number(&words, INT32_MAX, &pid) ||
+        words.left == 0 || !take(&words, out_bearer->holder.host, sizeof(out_bearer->holder.host)))
         return;
     make_plain(out_bearer->holder.host);
     if (words.left > HF__PURPOSE_BYTES - 1)

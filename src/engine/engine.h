@@ -51,7 +51,7 @@ struct hf__recipe {
     /* Turns live in the client's session, which is kept alive as a whole: there is one connection
      * for all; a fixed lease is ended by us; and a departure is repeated until it is confirmed. */
     bool in_session;
-    bool ends_fixed; /* in a session all the same: the store ends a fixed lease by itself */
+    bool ends_fixed;     /* in a session all the same: the store ends a fixed lease by itself */
     bool keeper_listens; /* blocked callers wait on a wake word; the keeper alone polls */
     bool local_tokens;   /* tokens stay in the process: they need not be hard to guess */
     bool at_hand;        /* the store is memory of ours: it understands `prompt` below */
@@ -68,6 +68,7 @@ enum hf__request_kind {
     HF__REQUEST_LIST,      /* holders and waiters of the names that match `glob` */
     HF__REQUEST_SURVEY, /* one of a quorum: which greatest fence and longest lease did it grant? */
     HF__REQUEST_ADMIT,  /* one of a quorum: count again, and accept only fences above `fence` */
+    HF__REQUEST_FOUND,  /* one of a quorum: note that it was never counted, unless it was */
 };
 
 /* Who asked what, and when. The engine copies it into the reply untouched, so that a late answer is
@@ -113,9 +114,10 @@ enum hf__reply_kind {
     HF__REPLY_CHANGED, /* news: it is worth to inspect again                                      */
     HF__REPLY_CROWDED, /* news for a holder: others wait now                                      */
     HF__REPLY_GONE,   /* `token` is not there: never was, left, expired, or was broken; the answer *
-                        * to a RELEASE that found it or not is in `released`                      */
+                        * to a RELEASE that found it or not is in `released`. SURVEY: it knows    *
+                        * nothing; `is_founding`: it is sure that it was never counted            */
     HF__REPLY_DONE,   /* BREAK: it was taken away; LIST: that was all; SURVEY: `fence` and       *
-                        * `lease_ns`; ADMIT                                                       */
+                        * `lease_ns`; ADMIT, FOUND                                                */
     HF__REPLY_ENTRY,  /* LIST: one holder or waiter; more follow                                 */
     HF__REPLY_FAILED, /* certainly not applied                                                   */
     HF__REPLY_UNKNOWN, /* perhaps applied: no answer came                                         */
@@ -142,6 +144,7 @@ struct hf__reply {
     bool low;          /* GRANTED to a CLAIM of a quorum: locked, but the proposed fence is not *
                                 * above this store's counter, which is in `fence`                 */
     bool others_wait;  /* GRANTED: somebody stands in line behind                          */
+    bool is_founding;  /* GONE after SURVEY                                                 */
     bool released;     /* GONE after RELEASE: it was there until now, and with a `fence` in   *
                                 * the request, it was held with that one                          */
     bool appointed;    /* GRANTED as news: made owner by somebody else's release; validity *

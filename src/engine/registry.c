@@ -13,8 +13,8 @@ extern const struct hf__engine hf__zookeeper_engine;
 extern const struct hf__engine hf__etcd_engine;
 
 static const struct hf__engine *const engines[] = {
-    &hf__embedded_engine, &hf__redis_engine, &hf__redis_quorum_engine, &hf__zookeeper_engine,
-    &hf__etcd_engine, NULL,
+    &hf__embedded_engine,  &hf__redis_engine, &hf__redis_quorum_engine,
+    &hf__zookeeper_engine, &hf__etcd_engine,  NULL,
 };
 
 const struct hf__engine *hf__registry_engine(size_t index)

@@ -257,6 +257,7 @@ hf_client *world_open(const struct world *world)
     hf_client *client = NULL;
 
     hf_open_options_init(&options);
+    options.connect_ms = LIMIT_MS; /* how long a busy store takes is not judged here */
     options.lease_ms = world->lease_ms;
     options.purpose = PURPOSE;
     CHECK_STATUS(HF_OK, hf_open(world->url, &options, &client));
@@ -270,6 +271,7 @@ hf_client *world_open_driven(const struct world *world)
     hf_client *client = NULL;
 
     hf_open_options_init(&options);
+    options.connect_ms = LIMIT_MS; /* how long a busy store takes is not judged here */
     options.lease_ms = world->lease_ms;
     options.purpose = PURPOSE;
     options.caller_driven = true;

@@ -300,6 +300,31 @@ TEST(calls, a_ping_is_answered_and_answers)
     peer_free(peer);
 }
 
+TEST(calls, an_answer_to_a_ping_can_wait_for_a_call)
+{
+    struct peer *peer = served();
+    const void *bytes;
+    size_t alone;
+
+    peer_exchange(peer);
+    CHECK(!hf__rpc_is_pressing(peer->rpc));
+    CHECK_EQUAL(nghttp2_submit_ping(peer->server, NGHTTP2_FLAG_NONE, NULL), 0);
+    peer_give(peer);
+    alone = hf__rpc_output(peer->rpc, &bytes);
+    CHECK(alone == 17 && !hf__rpc_is_pressing(peer->rpc));
+    (void)peer_start(peer, 1, "question", 0);
+    CHECK(hf__rpc_output(peer->rpc, &bytes) > alone && hf__rpc_is_pressing(peer->rpc));
+    peer_take(peer);
+    CHECK(peer->pings == 1 && !hf__rpc_is_pressing(peer->rpc));
+    CHECK(hf__rpc_ping(peer->rpc, 3)); /* our own is pressing */
+    CHECK(hf__rpc_output(peer->rpc, &bytes) == 17 && hf__rpc_is_pressing(peer->rpc));
+    hf__rpc_sent(peer->rpc, 16);
+    CHECK(hf__rpc_is_pressing(peer->rpc));
+    hf__rpc_sent(peer->rpc, 1);
+    CHECK(!hf__rpc_is_pressing(peer->rpc));
+    peer_free(peer);
+}
+
 TEST(calls, at_its_deadline_a_call_is_reset)
 {
     const nghttp2_settings_entry two = { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 2 };

@@ -14,7 +14,7 @@ SCRIPTS = {  # in the order in which they are loaded
     "set": ["claim", "renew", "release", "list", "break"],
     "setnx": ["claim", "renew", "release", "list", "break", "look", "repair"],
     "getset": ["claim", "renew", "release", "list", "look", "restore"],
-    "redlock": ["claim", "renew", "release", "break", "list", "survey", "admit"],
+    "redlock": ["claim", "renew", "release", "break", "list", "survey", "admit", "found"],
 }
 COMMANDS = {  # those of its own that are no scripts
     "fair": [], "set": [], "redlock": ["get"],

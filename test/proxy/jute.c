@@ -1,8 +1,8 @@
 /* jute.c: which packets does a stream of ZooKeeper's consist of, and which did nobody ask for?
  *
  * A packet is a length and so many bytes. Its first four are a number: the answer's is that of its
- * request, an event's is -1, a ping's -2; the first packet of either side has none. The next four of
- * a request say what it asks for. This head is kept back until it is whole; then it is decided
+ * request, an event's is -1, a ping's -2; the first packet of either side has none. The next four
+ * of a request say what it asks for. This head is kept back until it is whole; then it is decided
  * whether the packet passes.
  *
  * What can go wrong: the stream is not ZooKeeper's; then lengths are nonsense, and all passes that

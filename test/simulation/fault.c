@@ -92,6 +92,7 @@ void fault_draw(struct world *world, int kind)
     plan->news_grants = world_chance(world, 70);
     plan->wakes = world_chance(world, 60);
     plan->forgets_fences = world_chance(world, 50);
+    plan->begins = world_chance(world, 50);
     plan->hurries = engine_recipe(plan->kind)->hands_on && world_chance(world, 15);
     if (plan->hurries)
         plan->names = NAMES_MAX;
@@ -115,6 +116,19 @@ static void lasts(struct world *world, uint64_t until_ns)
 {
     if (world->last_fault_ns == HF__NEVER || until_ns > world->last_fault_ns)
         world->last_fault_ns = until_ns;
+}
+
+void fault_begin(struct world *world)
+{
+    for (size_t i = 0; world->plan.begins && world->plan.stores > 1 && i < world->plan.stores;
+         i++) {
+        uint64_t up_ns = world_between(world, 0, 10 * S);
+
+        world->stores[i].up = false;
+        calendar_add(world,
+                     (struct event){ .at_ns = up_ns, .kind = EVENT_STORE_UP, .who = (uint32_t)i });
+        lasts(world, up_ns);
+    }
 }
 
 /* --- strikes --- */
@@ -156,15 +170,16 @@ static void cut(struct world *world, enum fault fault)
     network_cut(world, client->serials[lane][store], fault);
 }
 
-/* A majority remembers. */
+/* A majority remembers. Who has forgotten all may do it again. */
 static bool may_forget(const struct world *world, const struct store *store)
 {
     size_t forgetful = 1;
 
     for (size_t i = 0; i < world->plan.stores; i++)
-        forgetful += world->stores[i].doubted;
+        forgetful += world->stores[i].doubted && !world->stores[i].is_founding;
     return world->now_ns <= HEAL_AT_NS - 6 * S &&
-           (world->plan.stores == 1 || store->doubted || 2 * forgetful < world->plan.stores);
+           (world->plan.stores == 1 || (store->doubted && !store->is_founding) ||
+            2 * forgetful < world->plan.stores);
 }
 
 static void crash_store(struct world *world, bool forgets)
@@ -188,6 +203,7 @@ static void crash_store(struct world *world, bool forgets)
     if (forgets)
         store_forget(world, store, world->plan.forgets_fences || world->plan.stores > 1);
     store->doubted = store->doubted || (forgets && world->plan.stores > 1);
+    store->is_founding = store->is_founding && !forgets;
     calendar_add(world, (struct event){ .at_ns = world->now_ns + down_ns,
                                         .kind = EVENT_STORE_UP,
                                         .who = (uint32_t)store->index });

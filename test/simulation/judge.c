@@ -481,6 +481,10 @@ void judge_asking(struct client *client, struct user *user, int status)
         return;
     if (status == HF_ELOST && !hf__hold_valid(hold, client_now(client)))
         return;
+    /* An answer is waited for for a sixth of the lease: at the end of the longest hold, hardly. */
+    if (status == HF_EUNKNOWN && user->max_hold &&
+        until_ns < client_now(client) + 16 * world->plan.latency_ns)
+        return;
     if (status != HF_OK) {
         judge_violation(world, user->name, "client %d: extend or downgrade answers %s",
                         client->index, hf__error_name(status));
@@ -502,10 +506,12 @@ void judge_operation(struct client *client, struct user *user, int status)
     bool memory = status == HF_ENOMEM && drew(world, FAULT_ALLOCATION);
     bool closed = status == HF_ECANCELLED && client->state == CLIENT_CLOSING;
     bool silent = status == HF_EUNKNOWN || status == HF_EUNREACHABLE;
+    bool refused = drew(world, FAULT_REFUSED_SUBMIT) &&
+                   (status == HF_ENOMEM || status == HF_ELIMIT || status == HF_ESYSTEM);
 
     if (status == HF_OK || lost || memory || closed)
         return;
-    if (silent && !world_calm(world))
+    if ((silent || refused) && !world_calm(world))
         return;
     judge_violation(world, -1, "client %d: %s answers %s", client->index,
                     user->breaking ? "break" : "list", hf__error_name(status));

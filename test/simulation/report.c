@@ -43,6 +43,8 @@ static const char *const points[] = {
     [POINT_QUORUM_SPLIT] = "a quorum was split",
     [POINT_QUORUM_STRAGGLER] = "one store of a quorum was told later",
     [POINT_QUORUM_ADMITTED] = "a store that had forgotten was admitted again",
+    [POINT_QUORUM_FOUNDED] = "a store was counted for the first time",
+    [POINT_QUORUM_HALF_FOUNDED] = "of a new quorum some stores were counted, and others not yet",
     [POINT_QUORUM_REJOINED] = "a store took a lock again",
     [POINT_LOST_EXPIRED] = "lost: expired",
     [POINT_LOST_MAX_HOLD] = "lost: max hold",
@@ -115,6 +117,7 @@ const char *report_request(enum hf__request_kind kind)
         [HF__REQUEST_RELEASE] = "RELEASE", [HF__REQUEST_DOWNGRADE] = "DOWNGRADE",
         [HF__REQUEST_BREAK] = "BREAK",     [HF__REQUEST_LIST] = "LIST",
         [HF__REQUEST_SURVEY] = "SURVEY",   [HF__REQUEST_ADMIT] = "ADMIT",
+        [HF__REQUEST_FOUND] = "FOUND",
     };
 
     return names[kind];

@@ -91,6 +91,8 @@ enum point {
     POINT_QUORUM_SPLIT,
     POINT_QUORUM_STRAGGLER,
     POINT_QUORUM_ADMITTED,
+    POINT_QUORUM_FOUNDED,
+    POINT_QUORUM_HALF_FOUNDED,
     POINT_QUORUM_REJOINED,
     POINT_LOST_EXPIRED,
     POINT_LOST_MAX_HOLD,
@@ -131,7 +133,7 @@ enum point {
     POINT_GIVEN_BRIEFLY,
     POINT_FETCHED,
 };
-#define POINTS 57
+#define POINTS 59
 
 struct tally {
     uint64_t seeds;
@@ -271,7 +273,8 @@ struct store {
     size_t index;
     struct timepiece clock;
     bool up;
-    bool doubted;              /* of a quorum: it has forgotten, and was not admitted since */
+    bool doubted;              /* of a quorum: it is new or has forgotten, and is not counted */
+    bool is_founding;          /* and it knows that it never was */
     uint64_t up_since_ns;      /* true time */
     uint64_t longest_lease_ns; /* that it was ever asked for */
     uint32_t epoch;
@@ -413,6 +416,7 @@ struct plan {
     bool news_grants; /* the releaser's message says GRANTED; false: CHANGED */
     bool wakes;       /* lease: refused clients get news */
     bool forgets_fences;
+    bool begins;  /* a quorum that was never one before */
     bool hurries; /* now and then each client has a name of its own, and users in a hurry */
 };
 
@@ -557,6 +561,8 @@ void user_plan(struct client *client, struct user *user, uint64_t in_ns);
 void fault_draw(struct world *world, int kind);
 void fault_strike(struct world *world);
 void fault_heal(struct world *world);
+/* The stores of a new quorum are started one after the other, perhaps amid faults. */
+void fault_begin(struct world *world);
 bool fault_on(struct world *world, enum fault fault); /* its window is open */
 void fault_count(struct world *world, enum fault fault);
 

@@ -31,6 +31,7 @@ void store_start(struct world *world, size_t index)
     store->index = index;
     store->clock = clock;
     store->up = true;
+    store->doubted = world->plan.begins && world->plan.stores > 1;
     store->epoch = 1;
     for (size_t name = 0; name < NAMES_MAX; name++)
         store->shelves[name].counter = 1000;
@@ -601,11 +602,15 @@ static void survey(struct world *world, struct store *store, const struct questi
         if (store->shelves[i].counter > highest)
             highest = store->shelves[i].counter;
     }
+    for (size_t i = 0; store->is_founding && i < world->plan.stores; i++) {
+        if (!world->stores[i].doubted)
+            world_point(world, POINT_QUORUM_HALF_FOUNDED);
+    }
     answer(world, question,
-           (struct hf__reply){ .kind = store->doubted ? HF__REPLY_FAILED : HF__REPLY_DONE,
-                               .status = store->doubted ? HF_EUNREACHABLE : HF_OK,
-                               .fence = highest,
-                               .lease_ns = store->longest_lease_ns });
+           (struct hf__reply){ .kind = store->doubted ? HF__REPLY_GONE : HF__REPLY_DONE,
+                               .is_founding = store->is_founding,
+                               .fence = store->doubted ? 0 : highest,
+                               .lease_ns = store->doubted ? 0 : store->longest_lease_ns });
 }
 
 static void admit(struct world *world, struct store *store, const struct question *question)
@@ -614,9 +619,18 @@ static void admit(struct world *world, struct store *store, const struct questio
         if (store->shelves[i].counter < question->fence)
             store->shelves[i].counter = question->fence;
     }
-    if (store->doubted)
+    if (store->is_founding)
+        world_point(world, POINT_QUORUM_FOUNDED);
+    else if (store->doubted)
         world_point(world, POINT_QUORUM_ADMITTED);
     store->doubted = false;
+    store->is_founding = false;
+    answer(world, question, (struct hf__reply){ .kind = HF__REPLY_DONE });
+}
+
+static void found(struct world *world, struct store *store, const struct question *question)
+{
+    store->is_founding = store->doubted;
     answer(world, question, (struct hf__reply){ .kind = HF__REPLY_DONE });
 }
 
@@ -690,6 +704,9 @@ bool store_answer(struct world *world, struct store *store, const struct questio
         break;
     case HF__REQUEST_ADMIT:
         admit(world, store, question);
+        break;
+    case HF__REQUEST_FOUND:
+        found(world, store, question);
         break;
     case HF__REQUEST_NONE:
         assert(!"a question that nobody asks of a simulated store");

@@ -311,6 +311,7 @@ static void begin(struct world *world, uint64_t seed, int kind)
     world->url.server_count = world->plan.stores;
     for (size_t i = 0; i < world->plan.stores; i++)
         store_start(world, i);
+    fault_begin(world);
     for (int i = 0; i < world->plan.clients; i++)
         client_start(world, i);
     calendar_add(world,

@@ -404,6 +404,31 @@ class Python(Check):
         return list(self.judge([("bad.py", "def f(:\n")]))
 
 
+class Made(Check):
+    name = "what protoc-c made is what it makes of the .proto"
+
+    def judge(self, proto, beside):
+        """Makes it again, in a folder of its own, and compares with what lies beside the other."""
+        self.sample(f"made/{proto.name}", proto.read_text())
+        found = failing(["protoc-c", "--c_out=.", proto.name], cwd=self.temporary / "made")
+        for ending in (".pb-c.c", ".pb-c.h") if not found else ():
+            made, stored = self.temporary / "made" / proto.stem, beside / proto.stem
+            if made.with_suffix(ending).read_bytes() != stored.with_suffix(ending).read_bytes():
+                found.append(f"{stored.with_suffix(ending).name} is not what {proto.name} gives:"
+                             f" protoc-c --c_out=. {proto.name}")
+        return found
+
+    def complaints(self):
+        protos = sorted((ROOT / "src").rglob("*.proto"))
+        return [text for proto in protos for text in self.judge(proto, proto.parent)
+                ] if protos else ["there is no .proto"]
+
+    def proof(self):
+        proto = next((ROOT / "src").rglob("*.proto"))
+        other = self.sample(proto.name, proto.read_text() + "message Other {\n}\n")
+        return self.judge(other, proto.parent)
+
+
 class Executable(Check):
     name = "what has a #! line can be executed"
 
@@ -574,5 +599,5 @@ class Cppcheck(Check):
 
 
 CHECKS = [Symbols, Soname, Namespace, Globals, CommandSymbols, Abi, Constants, Header, Format,
-          Manual, ManualComplete, Version, Scripts, Python, Executable, Install, Runner,
+          Manual, ManualComplete, Version, Scripts, Python, Made, Executable, Install, Runner,
           ClangBuild, ClangTidy, Cppcheck]

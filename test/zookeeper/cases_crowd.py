@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import time
 
 import tree
 from client import Answer
@@ -10,15 +11,19 @@ from harness import LIMIT_S, case, check, check_equal, wait_until
 from setting import LEASE_MS, line, owner_of, path_of, setting, wait_line
 
 MANY = 500
+LINES = 200
 LONG_MS = 60000
+EACH_S = 15  # one who waits looks by itself so often
 
 
 class Crowd:
-    """crowd.c: so many clients in line, each with a session of its own."""
+    """crowd.c: so many clients in line, each with a session of its own; or with `holders` so many
+    lines, and one client that waits in each for the one that is there."""
 
-    def __init__(self, here, count, recipe="sequence"):
+    def __init__(self, here, count, recipe="sequence", holders=None):
         program = os.path.join(os.path.dirname(here.world.command), "test", "zookeeper", "crowd")
         words = [program, here.url(recipe=recipe), "n", str(count), str(LONG_MS)]
+        words += [holders] if holders else []
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=here.world.environment, text=True, bufsize=1)
         check_equal(self.hear(), "ready", "the crowd")
@@ -96,16 +101,30 @@ def who_waits_and_who_holds_only_beats(world):
             else:
                 here.stand(client, lease_ms=LEASE_MS)
         wait_until(lambda: here.proxy.stat()["syncs"] >= 6, "all that was to be asked was asked")
-        start = here.proxy.stat()
+        start, begun_s = here.proxy.stat(), time.monotonic()
         wait_until(lambda: here.proxy.stat()["syncs"] - start["syncs"] >= 12, "beats")
-        end = here.proxy.stat()
-        check_equal(end["packets"] - start["packets"], 0, "requests of who waits and who holds")
+        end, lasted_s = here.proxy.stat(), time.monotonic() - begun_s
+        looks = end["packets"] - start["packets"]
+        check(looks <= 2 * (1 + lasted_s // EACH_S), f"{looks} requests of who waits and who holds")
         check_equal(end["events"] - start["events"], 0, "events")
         check_equal(clients[0].ask("valid"), "1", "valid after several sessions' time")
         clients[0].release()
         for client in clients[1:]:
             client.do("wait -1")
             client.release()
+
+
+@case
+def who_waits_in_two_hundred_lines_asks_less_than_once_a_second(world):
+    with setting(world, 0, through=True) as (here,), \
+            crowd(here, LINES, holders=here.url(through=False)) as many:
+        start, begun_s = here.proxy.stat(), time.monotonic()
+        wait_until(lambda: here.proxy.stat()["packets"] - start["packets"] >= 5, "looks")
+        end, lasted_s = here.proxy.stat(), time.monotonic() - begun_s
+        asked = sum(end[what] - start[what] for what in ("pings", "syncs", "packets"))
+        print(f"    {asked} requests in {lasted_s:.1f} s")
+        check(asked <= lasted_s, f"{asked} requests in {lasted_s:.1f} s")
+        check_equal(many.end(), 0, "the crowd's end")
 
 
 @case

@@ -4,7 +4,7 @@ import random
 import time
 
 import tree
-from client import Answer
+from client import SHARED, Answer
 from harness import case, check, check_equal, wait_until
 from setting import LEASE_MS, OWN, RECIPES, check_empty, line, path_of, setting
 
@@ -129,6 +129,29 @@ def an_event_that_was_lost_with_its_connection_is_made_up_for(world):
                 waiter.do("wait -1")
                 waiter.release()
             check_empty(here)
+
+
+@case
+def who_waits_is_served_though_every_event_is_lost(world):
+    with setting(world, 3, through=True) as (here, holder, waiter, reader):
+        here.open(holder, here.url(through=False))
+        for client in (waiter, reader):
+            here.open(client, here.url())
+        here.proxy.tell("deaf")
+        holder.acquire("n")
+        here.stand(waiter)
+        holder.release()
+        waiter.do("wait -1")
+        waiter.release()
+        holder.acquire("n")
+        reader.do(f"mode {SHARED}")
+        here.stand(reader)
+        holder.do("downgrade")
+        reader.do("wait -1")
+        check(here.proxy.stat()["dropped"] >= 2, "events were lost")
+        reader.release()
+        holder.release()
+        check_empty(here)
 
 
 @case

@@ -1,12 +1,16 @@
 /* crowd.c: what does it cost the others when one of many who wait leaves or is served?
  *
- *     crowd URL NAME COUNT LEASE_MS
+ *     crowd URL NAME COUNT LEASE_MS [HOLDERS_URL]
  *
  * So many clients, each with a session of its own, stand in line for one lock, in the order of
  * their numbers; number 0 holds. When all do, it prints `ready`, and then obeys:
  *
  *     next         whoever holds gives it back; prints the number of who holds then
  *     close N      this client leaves; prints `closed`
+ *
+ * With HOLDERS_URL there are so many locks instead, and two clients: the one there holds them all,
+ * and the other waits for each. When it does, it prints `ready`, and leaves at the end of the
+ * input.
  *
  * What can go wrong: anything; then it says what, and exits with 1. */
 #include <assert.h>
@@ -60,6 +64,34 @@ static void enter(struct member *member, char **words, size_t number)
         wait_in_line(member, number);
 }
 
+/* In a line of its own, each. */
+static void wait_in_lines(struct member *members, size_t count, char **words)
+{
+    struct hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    struct hf_acquire_options terms = HF_ACQUIRE_OPTIONS_INIT;
+    hf_client *holder;
+    hf_client *waiter;
+    char name[LINE_BYTES];
+
+    options.lease_ms = strtoll(words[4], NULL, 10);
+    check(hf_open(words[5], &options, &holder), "open", 0);
+    check(hf_open(words[1], &options, &waiter), "open", 1);
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(name, sizeof(name), "%.32s%zu", words[2], i);
+        check(hf_acquire(holder, name, &terms, &members[i].grant), "acquire", i);
+        check(hf_claim_start(waiter, name, &terms, &members[i].claim), "start", i);
+        wait_in_line(&members[i], i);
+    }
+    (void)printf("ready\n");
+    (void)getchar();
+    hf_close(waiter);
+    for (size_t i = 0; i < count; i++) {
+        hf_claim_free(members[i].claim);
+        check(hf_release(members[i].grant), "release", i);
+    }
+    hf_close(holder);
+}
+
 static size_t serve_next(struct member *members, size_t count, size_t holder)
 {
     struct member *next;
@@ -107,11 +139,16 @@ int main(int argument_count, char **words)
     struct member *members;
     size_t count;
 
-    assert(argument_count == 5);
+    assert(argument_count == 5 || argument_count == 6);
     count = strtoull(words[3], NULL, 10);
     members = calloc(count, sizeof(*members));
     assert(members);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argument_count == 6) {
+        wait_in_lines(members, count, words);
+        free(members);
+        return EXIT_SUCCESS;
+    }
     for (size_t i = 0; i < count; i++)
         enter(&members[i], words, i);
     (void)printf("ready\n");

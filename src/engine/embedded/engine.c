@@ -266,6 +266,7 @@ static int dispatch(struct hf__embedded *conn, const struct hf__request *request
         return hf__listing_ask(conn, request);
     case HF__REQUEST_SURVEY:
     case HF__REQUEST_ADMIT:
+    case HF__REQUEST_FOUND:
     case HF__REQUEST_NONE:
         break;
     }

@@ -176,9 +176,9 @@ static void hear_status(struct hf__etcd *conn, const struct hf__rpc_event *event
         hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE,
                                          "the server is a learner, and takes no part yet"));
     else if (response->leader == 0)
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE,
-                                         "%s: it knows no leader",
-                                         hf__stream_peer(conn->links[HF__WAY_CALLS].stream)));
+        hf__etcd_end(conn,
+                     hf__error_set(conn->base.error, HF_EUNREACHABLE, "%s: it knows no leader",
+                                   hf__stream_peer(conn->links[HF__WAY_CALLS].stream)));
     hf__message_free(&conn->memory, &response->base);
 }
 
@@ -266,6 +266,7 @@ static int etcd_submit(struct hf__conn *base, const struct hf__request *request)
     case HF__REQUEST_LIST:
     case HF__REQUEST_SURVEY:
     case HF__REQUEST_ADMIT:
+    case HF__REQUEST_FOUND:
         break;
     }
     return HF_OK;
@@ -383,9 +384,9 @@ static int etcd_advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply
         hf__stand_evict(conn);
         hf__lease_keep(conn);
         if (conn->now_ns >= hf__link_silent_at(conn))
-            hf__etcd_end(conn, hf__error_set(base->error, HF_EUNREACHABLE,
-                                             "%s says nothing any more",
-                                             hf__stream_peer(conn->links[HF__WAY_CALLS].stream)));
+            hf__etcd_end(conn,
+                         hf__error_set(base->error, HF_EUNREACHABLE, "%s says nothing any more",
+                                       hf__stream_peer(conn->links[HF__WAY_CALLS].stream)));
         if (tell(conn, out_reply))
             return 1;
     }

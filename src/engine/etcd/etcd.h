@@ -18,11 +18,11 @@
 #include "engine/etcd/rpc.h"
 #include "engine/roll.h"
 
-#define HF__ETCD_PORT        2379
-#define HF__LOCK_KEY_BYTES   2304 /* path, prefix, a name and "/" */
-#define HF__STAND_TOKEN      (1 + 2 * HF__TOKEN_BYTES) /* "w" or "r", as it came, and digits */
-#define HF__OWN_KEY_BYTES    (HF__LOCK_KEY_BYTES + HF__STAND_TOKEN + 1)
-#define HF__LINE_MAX_ETCD    65536 /* who waits for one lock */
+#define HF__ETCD_PORT      2379
+#define HF__LOCK_KEY_BYTES 2304                      /* path, prefix, a name and "/" */
+#define HF__STAND_TOKEN    (1 + 2 * HF__TOKEN_BYTES) /* "w" or "r", as it came, and digits */
+#define HF__OWN_KEY_BYTES  (HF__LOCK_KEY_BYTES + HF__STAND_TOKEN + 1)
+#define HF__LINE_MAX_ETCD  65536 /* who waits for one lock */
 
 struct hf__etcd;
 struct hf__stand;
@@ -92,7 +92,7 @@ struct hf__rank {
     uint64_t hash;
     struct hf__list stands;
     int64_t told_revision; /* of the last event that was heard of it */
-    bool hashed; /* the key has only a hash of the name */
+    bool hashed;           /* the key has only a hash of the name */
     size_t name_bytes;
     const char *name;
     size_t key_bytes;
@@ -134,8 +134,8 @@ struct hf__stand {
     bool others_wait;
     uint32_t ahead_count;
     bool has_ahead;
-    uint64_t ahead_hash;  /* of the key of the one that it waits for */
-    char *evict_key;      /* of one ahead that was broken; NULL: it was not */
+    uint64_t ahead_hash; /* of the key of the one that it waits for */
+    char *evict_key;     /* of one ahead that was broken; NULL: it was not */
     size_t evict_bytes;
     int64_t evict_revision;
     uint64_t evict_at_ns; /* when it has had its grace */
@@ -166,15 +166,15 @@ struct hf__listing {
     uint64_t fence;
     bool all;
     char glob[HF_NAME_BYTES_MAX + 1];
-    uint32_t number; /* of this listing: answers to an earlier one mean nothing */
+    uint32_t number;  /* of this listing: answers to an earlier one mean nothing */
     int64_t revision; /* all pages tell of this one */
     int64_t page_limit;
     Hf__Etcd__RangeResponse *page;
     struct hf__etcd_term terms[HF__TERMS_MAX]; /* of the page */
     size_t term_count;
-    uint32_t terms_open; /* those that were asked for, and not answered yet */
-    size_t page_at; /* those before it are told */
-    size_t line_to; /* the line that is told now ends there */
+    uint32_t terms_open;         /* those that were asked for, and not answered yet */
+    size_t page_at;              /* those before it are told */
+    size_t line_to;              /* the line that is told now ends there */
     char key[HF__OWN_KEY_BYTES]; /* where the page begins, or the line with what is to be broken */
     size_t key_bytes;
     char name[HF_NAME_BYTES_MAX + 1];
@@ -238,7 +238,7 @@ struct hf__etcd {
     char token[512];
     char whence[HF__WHENCE_BYTES];
     char purpose[HF__PURPOSE_BYTES];
-    struct hf__buffer packed;  /* what a message is packed into */
+    struct hf__buffer packed; /* what a message is packed into */
     struct hf__memory memory; /* what an answer is unpacked into */
 };
 

@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "engine/etcd/etcd.h"
 
-#define SIGNS   3  /* of life, in the time of a lease */
-#define FRESH   12 /* such a part of the lease is not worth another sign */
+#define SIGNS   3          /* of life, in the time of a lease */
+#define FRESH   12         /* such a part of the lease is not worth another sign */
 #define TTL_MAX 9000000000 /* s: the server's own limit */
 
 struct hf__lease *hf__lease_find(const struct hf__etcd *conn, int64_t id)
@@ -151,7 +151,8 @@ void hf__lease_void(struct hf__etcd *conn, struct hf__lease *lease)
     }
     HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__stand *stand = (struct hf__stand *)HF__LIST_ENTRY(member, struct hf__entry, member);
+        struct hf__stand *stand =
+            (struct hf__stand *)HF__LIST_ENTRY(member, struct hf__entry, member);
 
         if (stand->next == lease)
             hf__lease_aim(stand, NULL);
@@ -331,8 +332,7 @@ void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
         struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
 
         /* Whoever is due soon need not come again. */
-        if (due_ns(lease) < HF__NEVER &&
-            conn->now_ns + lease->ttl_ns / FRESH >= due_ns(lease))
+        if (due_ns(lease) < HF__NEVER && conn->now_ns + lease->ttl_ns / FRESH >= due_ns(lease))
             send_sign(conn, lease, quest->sent_ns);
     }
 }

@@ -206,8 +206,7 @@ static uint64_t patience_ns(const struct hf__etcd *conn)
     {
         const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
 
-        if (lease->is_alive && !hf__list_empty(&lease->stands) &&
-            lease->ttl_ns / 2 < patience_ns)
+        if (lease->is_alive && !hf__list_empty(&lease->stands) && lease->ttl_ns / 2 < patience_ns)
             patience_ns = lease->ttl_ns / 2;
     }
     return patience_ns;
@@ -219,8 +218,7 @@ uint64_t hf__link_silent_at(const struct hf__etcd *conn)
     uint64_t since_ns = HF__NEVER;
 
     if (!hf__list_empty(&conn->quests)) { /* the oldest comes first */
-        const struct hf__quest *quest =
-            HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place);
+        const struct hf__quest *quest = HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place);
         uint64_t heard_ns = conn->links[quest->way].heard_ns;
 
         since_ns = quest->sent_ns > heard_ns ? quest->sent_ns : heard_ns;

@@ -31,17 +31,14 @@
 #define KEPT_BYTES_MAX (256u << 10)
 #endif
 
-union hf__memory_block {
-    struct {
-        size_t room; /* of what follows the head */
-        union hf__memory_block *next;
-    } head;
-    max_align_t alignment;
+struct hf__memory_block {
+    _Alignas(max_align_t) size_t room; /* of what follows */
+    struct hf__memory_block *next;
 };
 
-static union hf__memory_block *block_of(void *memory)
+static struct hf__memory_block *block_of(void *memory)
 {
-    return (union hf__memory_block *)memory - 1;
+    return (struct hf__memory_block *)memory - 1;
 }
 
 /* The least class whose blocks hold so many bytes, head included. */
@@ -59,7 +56,7 @@ static size_t class_of(size_t whole_bytes)
 
 static size_t whole_bytes_of(size_t number, size_t bytes)
 {
-    return number == CLASS_NONE ? bytes + sizeof(union hf__memory_block)
+    return number == CLASS_NONE ? bytes + sizeof(struct hf__memory_block)
                                 : (size_t)CLASS_BYTES_FIRST << number;
 }
 
@@ -77,9 +74,9 @@ void hf__memory_done(struct hf__memory *memory)
 
     for (size_t i = 0; i < HF__MEMORY_CLASSES; i++) {
         while (memory->kept[i]) {
-            union hf__memory_block *block = memory->kept[i];
+            struct hf__memory_block *block = memory->kept[i];
 
-            memory->kept[i] = block->head.next;
+            memory->kept[i] = block->next;
             hf__env_free(memory->env, block);
         }
     }
@@ -88,7 +85,7 @@ void hf__memory_done(struct hf__memory *memory)
 
 void *hf__memory_new(struct hf__memory *memory, size_t bytes)
 {
-    union hf__memory_block *block;
+    struct hf__memory_block *block;
     size_t number;
     size_t whole_bytes;
 
@@ -106,7 +103,7 @@ void *hf__memory_new(struct hf__memory *memory, size_t bytes)
     }
     block = number == CLASS_NONE ? NULL : memory->kept[number];
     if (block) {
-        memory->kept[number] = block->head.next;
+        memory->kept[number] = block->next;
         memory->kept_bytes -= whole_bytes;
     } else {
         block = hf__env_new(memory->env, whole_bytes);
@@ -115,15 +112,15 @@ void *hf__memory_new(struct hf__memory *memory, size_t bytes)
         memory->is_starved = true;
         return NULL;
     }
-    block->head.room = whole_bytes - sizeof(*block);
-    block->head.next = NULL;
+    block->room = whole_bytes - sizeof(*block);
+    block->next = NULL;
     memory->bytes += whole_bytes;
     return block + 1;
 }
 
 void *hf__memory_resize(struct hf__memory *memory, void *block, size_t bytes)
 {
-    size_t room = block ? block_of(block)->head.room : 0;
+    size_t room = block ? block_of(block)->room : 0;
     void *moved;
 
     assert(bytes > 0);
@@ -141,7 +138,7 @@ void *hf__memory_resize(struct hf__memory *memory, void *block, size_t bytes)
 
 void hf__memory_free(struct hf__memory *memory, void *block)
 {
-    union hf__memory_block *freed;
+    struct hf__memory_block *freed;
     size_t whole_bytes;
     size_t number;
 
@@ -150,17 +147,17 @@ void hf__memory_free(struct hf__memory *memory, void *block)
     if (!block)
         return;
     freed = block_of(block);
-    whole_bytes = freed->head.room + sizeof(*freed);
+    whole_bytes = freed->room + sizeof(*freed);
     number = class_of(whole_bytes);
     assert(whole_bytes <= memory->bytes);
 
-    explicit_bzero(block, freed->head.room);
+    explicit_bzero(block, freed->room);
     memory->bytes -= whole_bytes;
     if (number == CLASS_NONE || whole_bytes + memory->kept_bytes > KEPT_BYTES_MAX) {
         hf__env_free(memory->env, freed);
         return;
     }
-    freed->head.next = memory->kept[number];
+    freed->next = memory->kept[number];
     memory->kept[number] = freed;
     memory->kept_bytes += whole_bytes;
 }

@@ -14,7 +14,7 @@
 
 #define HF__MEMORY_CLASSES 8 /* blocks of 64 bytes to 8 KiB: those are kept for the next */
 
-union hf__memory_block;
+struct hf__memory_block;
 
 struct hf__memory {
     const struct hf__env *env;
@@ -23,7 +23,7 @@ struct hf__memory {
     bool is_exhausted; /* something was refused because of bytes_max; whoever looks takes it back */
     bool is_starved;   /* ... because the env had none; likewise */
     size_t kept_bytes;
-    union hf__memory_block *kept[HF__MEMORY_CLASSES];
+    struct hf__memory_block *kept[HF__MEMORY_CLASSES];
 };
 
 void hf__memory_init(struct hf__memory *memory, const struct hf__env *env, size_t bytes_max);

@@ -1,8 +1,8 @@
 /* message.c: how do messages become bytes, and bytes messages?
  *
- * protobuf-c does it, by tables that were made from proto/etcd.proto; memory comes from a hf__memory,
- * so that what a server sent can be unpacked only up to a limit. No message holds one of its own
- * kind, so that its depth has a limit too.
+ * protobuf-c does it, by tables that were made from proto/etcd.proto; memory comes from an
+ * hf__memory, so that what a server sent can be unpacked only up to a limit. No message holds one
+ * of its own kind, so that its depth has a limit too.
  *
  * What can go wrong: bytes that are no such message; more than the memory may hold: both are the
  * server's doing. No memory. In all cases nothing stays.

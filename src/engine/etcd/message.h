@@ -6,7 +6,10 @@
  *     status = hf__message_unpack(&memory, &hf__etcd__range_response__descriptor, event.message,
  *                                 &message, error);
  *     response = (Hf__Etcd__RangeResponse *)message;
- *     hf__message_free(&memory, message); */
+ *     hf__message_free(&memory, message);
+ *
+ * A message with texts in it (AuthenticateRequest) is begun by its function, as
+ * hf__etcd__authenticate_request__init(): the macro casts a const away, and clang warns. */
 #ifndef HF_ENGINE_ETCD_MESSAGE_H
 #define HF_ENGINE_ETCD_MESSAGE_H
 

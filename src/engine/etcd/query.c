@@ -65,10 +65,10 @@ static struct hf__quest *give_up(struct hf__etcd *conn, struct hf__quest *quest,
     if (quest)
         hf__list_append(&conn->free_quests, &quest->place);
     if (!conn->ending)
-        hf__etcd_end(conn, status == HF_ENOMEM ? hf__error_set(conn->base.error, HF_ENOMEM,
-                                                               "out of memory")
-                                               : hf__error_set(conn->base.error, status,
-                                                               "nothing more can be sent"));
+        hf__etcd_end(conn,
+                     status == HF_ENOMEM
+                         ? hf__error_set(conn->base.error, HF_ENOMEM, "out of memory")
+                         : hf__error_set(conn->base.error, status, "nothing more can be sent"));
     return NULL;
 }
 
@@ -131,8 +131,8 @@ int hf__query_status(struct hf__etcd *conn, const struct hf__rpc_event *event, b
         int status;
     } codes[] = {
         { HF__RPC_CODE_PERMISSION_DENIED, HF_EDENIED },
-        { HF__RPC_CODE_INVALID_ARGUMENT, HF_EDENIED }, /* user or password */
-        { HF__RPC_CODE_FAILED_PRECONDITION, HF_EDENIED }, /* a user, where nobody has a name */
+        { HF__RPC_CODE_INVALID_ARGUMENT, HF_EDENIED },     /* user or password */
+        { HF__RPC_CODE_FAILED_PRECONDITION, HF_EDENIED },  /* a user, where nobody has a name */
         { HF__RPC_CODE_UNAUTHENTICATED, HF_EUNREACHABLE }, /* the token is old: we come again */
         { HF__RPC_CODE_RESOURCE_EXHAUSTED, HF_ELIMIT },
         { HF__RPC_CODE_UNIMPLEMENTED, HF_EUNSUPPORTED },
@@ -213,6 +213,8 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
         hf__list_remove(&quest->place);
         hear_answer(conn, quest, event);
         hf__list_append(&conn->free_quests, &quest->place);
+        if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)
+            hf__etcd_end(conn, HF_EUNREACHABLE); /* the next connection has a new token */
         return;
     }
     if (event->kind == HF__RPC_MESSAGE || event->kind == HF__RPC_ENDED) {

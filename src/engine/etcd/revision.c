@@ -288,7 +288,7 @@ static bool collides(const struct hf__rank *line, const Hf__Etcd__KeyValue *kv)
 struct sight {
     const Hf__Etcd__KeyValue *ahead; /* the last that stands in the way; NULL: none does */
     const Hf__Etcd__KeyValue *oldest;
-    int64_t below;  /* there may be more before this one; 0: there are none */
+    int64_t below; /* there may be more before this one; 0: there are none */
     int64_t count; /* in the line, as far as it was read */
     bool collides;
 };
@@ -323,8 +323,9 @@ static void again(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
 {
     stand->course++;
     if (++stand->tries > TRIES_MAX)
-        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EUNREACHABLE,
-                                                  "the line changes all the time"));
+        hf__stand_fail(
+            conn, stand,
+            hf__error_set(conn->base.error, HF_EUNREACHABLE, "the line changes all the time"));
     else if (below > 0)
         look_below(conn, stand, below);
     else
@@ -351,9 +352,9 @@ static void queue(struct hf__etcd *conn, struct hf__stand *stand, const struct s
     stand->entry.holder.fence = (uint64_t)sight->oldest->create_revision * 256;
     stand->entry.has_holder = bearer.is_known;
     if (stand->ahead_count != HF__AHEAD_UNKNOWN && stand->ahead_count >= HF__LINE_MAX_ETCD) {
-        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ELIMIT,
-                                                  "%u wait for this lock already",
-                                                  HF__LINE_MAX_ETCD));
+        hf__stand_fail(conn, stand,
+                       hf__error_set(conn->base.error, HF_ELIMIT, "%u wait for this lock already",
+                                     HF__LINE_MAX_ETCD));
         return;
     }
     if (!stand->queueing) { /* it tried, and stands in no line: it is told when its key is gone */
@@ -378,8 +379,9 @@ static void decide(struct hf__etcd *conn, struct hf__stand *stand,
             look_at(conn, stand, range, &sight);
     }
     if (sight.collides) {
-        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_EINTEGRITY,
-                                                  "another name has the same hash"));
+        hf__stand_fail(
+            conn, stand,
+            hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash"));
         return;
     }
     if (sight.below > 1 && (!sight.ahead || sight.ahead->create_revision < sight.below)) {
@@ -536,8 +538,9 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 const struct hf__recipe hf__etcd_revision = {
     .name = "revision",
     .url_forms = "etcd://[user[:password]@]host[:port][,...][/path] etcds://...",
-    .summary = "A key for each claim, in the order of etcd's revisions; each waiter is woken alone; "
-               "shared and exclusive.",
+    .summary =
+        "A key for each claim, in the order of etcd's revisions; each waiter is woken alone; "
+        "shared and exclusive.",
     .caveat = "A lease has whole seconds, and a least length that the server sets (2 s with its "
               "defaults); after a change of leader a dead holder's lease begins anew.",
     .schema = "",

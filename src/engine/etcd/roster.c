@@ -137,10 +137,10 @@ int hf__roster_start(struct hf__etcd *conn, const struct hf__request *request)
 /* With the "/" at its end; 0: the key is no claim's. */
 static size_t line_bytes_of(const struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
 {
-    const uint8_t *slash = kv->key.len > conn->prefix_bytes
-                               ? memrchr(kv->key.data + conn->prefix_bytes, '/',
-                                         kv->key.len - conn->prefix_bytes)
-                               : NULL;
+    const uint8_t *slash =
+        kv->key.len > conn->prefix_bytes
+            ? memrchr(kv->key.data + conn->prefix_bytes, '/', kv->key.len - conn->prefix_bytes)
+            : NULL;
 
     return slash ? (size_t)(slash - kv->key.data) + 1 : 0;
 }
@@ -385,8 +385,7 @@ static void hear_sought(struct hf__etcd *conn, const struct hf__rpc_event *event
 
     if (!found)
         return;
-    if (found->n_kvs == 0 ||
-        (uint64_t)found->kvs[0]->create_revision != conn->listing.fence / 256)
+    if (found->n_kvs == 0 || (uint64_t)found->kvs[0]->create_revision != conn->listing.fence / 256)
         answer(conn, HF__REPLY_GONE, HF_OK);
     else
         break_it(conn, found->kvs[0]);

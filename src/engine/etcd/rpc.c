@@ -6,7 +6,7 @@
  * called back.
  *
  * What can go wrong: the server breaks the rules, floods us, or has us keep more than the limit
- * (HF_EPROTOCOL); memory runs out (HF_ENOMEM); the stream goes down (hf__rpc_fail). Each is the end:
+ * (HF_EPROTOCOL); memory runs out (HF_ENOMEM); the stream goes down (hf__rpc_fail). Each is an end:
  * every call fails, with what is known of it, and nghttp2 is not asked any more. A server that
  * neither breaks a rule nor answers is the deadlines' business.
  *
@@ -209,7 +209,7 @@ int hf__rpc_condemn_by(struct hf__rpc *rpc, int code)
     if (rpc->theirs.is_exhausted)
         return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server had us keep more than %zu bytes",
                                rpc->theirs.bytes_max);
-    if (code == NGHTTP2_ERR_NOMEM)
+    if (code == NGHTTP2_ERR_NOMEM || rpc->theirs.is_starved)
         return hf__rpc_condemn(rpc, HF_ENOMEM, "out of memory");
     return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server broke the rules of HTTP/2: %s",
                            nghttp2_strerror(code));
@@ -317,6 +317,7 @@ int hf__rpc_feed(struct hf__rpc *rpc, const void *bytes, size_t count, uint64_t 
         check_greeting(rpc, bytes, count);
     if (rpc->status == HF_OK && count > 0) {
         rpc->theirs.is_exhausted = false;
+        rpc->theirs.is_starved = false;
         taken = nghttp2_session_mem_recv(rpc->session, bytes, count);
         if (taken < 0)
             (void)hf__rpc_condemn_by(rpc, (int)taken);
@@ -343,6 +344,12 @@ void hf__rpc_sent(struct hf__rpc *rpc, size_t count)
     hf__buffer_consume(&rpc->output, count);
     rpc->taken += count;
     assert(rpc->taken <= rpc->written);
+    rpc->is_pressing = rpc->is_pressing && hf__buffer_count(&rpc->output) > 0;
+}
+
+bool hf__rpc_is_pressing(const struct hf__rpc *rpc)
+{
+    return rpc->is_pressing;
 }
 
 bool hf__rpc_ping(struct hf__rpc *rpc, uint64_t tag)

@@ -83,7 +83,7 @@ enum hf__rpc_code {
 enum hf__rpc_fate {
     HF__RPC_FATE_NEVER,    /* certainly not processed: it did not leave, or was refused unread */
     HF__RPC_FATE_PERHAPS,  /* nobody knows */
-    HF__RPC_FATE_ANSWERED, /* the server says that it failed: what that means is the code's matter */
+    HF__RPC_FATE_ANSWERED, /* the server says that it failed: what that means, the code tells */
 };
 
 enum hf__rpc_kind {
@@ -125,6 +125,9 @@ int hf__rpc_feed(struct hf__rpc *rpc, const void *bytes, size_t count, uint64_t 
 /* How many bytes wait to be written at *out_bytes, which is good until the next call of anything.
  * After sent() there may be more. 0 when the connection is over, and then too: look at error(). */
 size_t hf__rpc_output(struct hf__rpc *rpc, const void **out_bytes);
+/* Is there more in it than answers to pings? etcd sends a ping with nearly every answer, to measure
+ * the way; ours may ride with the next call, for some seconds, rather than cost a write each. */
+bool hf__rpc_is_pressing(const struct hf__rpc *rpc);
 /* So many of them were given to the stream: what it holds may reach the server. */
 void hf__rpc_sent(struct hf__rpc *rpc, size_t count);
 /* The stream went down, or shall: ends every call. The first reason stays. */

@@ -1,17 +1,17 @@
 /* rpc_call.c: how does a call begin, wait for its turn, go out, and end?
  *
- * It waits in rpc->waiting until the server allows one more stream; then nghttp2 has its headers and
- * fetches its messages as the windows allow. Whatever ends it (an answer, an error of the server, a
- * reset, its deadline, the end of the connection) comes through hf__rpc_call_end: the stream forgets
- * the call, and the call becomes its own last event. From then on nghttp2 may still say much about
- * that stream: nobody listens.
+ * It waits in rpc->waiting until the server allows one more stream; then nghttp2 has its headers,
+ * and fetches its messages as the windows allow. Whatever ends it (an answer, an error of the
+ * server, a reset, its deadline, the end of the connection) comes through hf__rpc_call_end: the
+ * stream forgets the call, and the call becomes its own last event. From then on nghttp2 may still
+ * say much about that stream: nobody listens.
  *
- * The fate of a request without an answer: it was never processed if its last byte did not leave us,
- * for without that byte the server has no message to act upon.
+ * The fate of a request without an answer: it was never processed if its last byte did not leave
+ * us, for without that byte the server has no message to act upon.
  *
  * What can go wrong: the numbers of streams are used up (after a thousand million calls): the
- * connection is left as after a GOAWAY. No memory: start says so, and nothing has begun; later on it
- * ends the connection.
+ * connection is left as after a GOAWAY. No memory: start says so, and nothing has begun; later on
+ * it ends the connection.
  *
  * Pure: no clock, no I/O; memory by the env. */
 #include <assert.h>
@@ -142,11 +142,13 @@ void hf__rpc_call_refuse(struct hf__rpc *rpc, struct hf__rpc_call *call, int cod
                          const char *format, ...)
 {
     struct hf__rpc_end end = { code, HF_EPROTOCOL, HF__RPC_FATE_PERHAPS, NGHTTP2_CANCEL };
+    char text[HF__ERROR_BYTES]; /* the call's own may be an argument */
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(call->text, sizeof(call->text), format, arguments);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    memcpy(call->text, text, sizeof(text));
     hf__rpc_call_end(rpc, call, &end);
 }
 
@@ -247,10 +249,10 @@ static size_t give(struct hf__rpc *rpc, struct hf__rpc_call *call, uint8_t *buff
     return count;
 }
 
-/* nghttp2 asks for what is to go into the next DATA frame of a stream. */
+/* nghttp2 asks for what is to go into the next DATA frame of a stream.
+ * NOLINTNEXTLINE(readability-function-size): its signature */
 ssize_t hf__rpc_call_read(nghttp2_session *session, int32_t stream_id, uint8_t *buffer, size_t room,
-                          uint32_t *flags, nghttp2_data_source *source,
-                          void *context) /* NOLINT(readability-function-size): nghttp2's */
+                          uint32_t *flags, nghttp2_data_source *source, void *context)
 {
     struct hf__rpc_call *call = nghttp2_session_get_stream_user_data(session, stream_id);
     struct hf__rpc *rpc = context;
@@ -286,8 +288,9 @@ static nghttp2_nv header(const char *name, const char *value, uint8_t flags)
                          .flags = flags };
 }
 
-/* All but the time are the same again and again, and become a byte each. The time never is: in the
- * table it would only drive the others out. The token may be changed before this is written. */
+/* Most are the same again and again, and become a byte each (but the path, which nghttp2 spells
+ * out). The time never is: in the table it would only drive the others out. The token is copied:
+ * it may be changed before this is written. */
 static int submit(struct hf__rpc *rpc, struct hf__rpc_call *call)
 {
     const uint8_t kept = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;

@@ -7,11 +7,12 @@
  *
  * What can go wrong, for one call: another HTTP status, no gRPC, a message that is compressed, too
  * long, cut off, lacking or one too many, no grpc-status, a reset. The call is ended with what it
- * was, and the stream is reset; the connection goes on. For all: headers beyond the limit, a push,
+ * was, and the stream is reset; the connection goes on. For all: headers beyond the limit,
  * more memory than the server may have us keep, and whatever nghttp2 finds: it writes the reason
  * into the GOAWAY that it would send.
  *
  * Pure: no clock, no I/O; memory by the env. */
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -34,9 +35,8 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
     struct hf__rpc *rpc = context;
 
     (void)session;
+    (void)frame;
     rpc->header_bytes = 0;
-    if (frame->hd.type == NGHTTP2_PUSH_PROMISE)
-        return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server pushes, which was not allowed");
     return 0;
 }
 
@@ -76,9 +76,10 @@ static void note_header(struct hf__rpc_call *call, const uint8_t *name, size_t n
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's signature */
 static int hear_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                        size_t name_count, const uint8_t *value, size_t value_count, uint8_t flags,
-                       void *context) /* NOLINT(readability-function-size): nghttp2's */
+                       void *context)
 {
     struct hf__rpc_call *call = call_of(session, frame->hd.stream_id);
     struct hf__rpc *rpc = context;
@@ -93,11 +94,11 @@ static int hear_header(nghttp2_session *session, const nghttp2_frame *frame, con
     return 0;
 }
 
-/* One that HTTP forbids: it counts, but is not looked at. */
+/* One that HTTP forbids: it counts, but is not looked at.
+ * NOLINTNEXTLINE(readability-function-size): nghttp2's signature */
 static int hear_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
                            const uint8_t *name, size_t name_count, const uint8_t *value,
-                           size_t value_count, uint8_t flags,
-                           void *context) /* NOLINT(readability-function-size): nghttp2's */
+                           size_t value_count, uint8_t flags, void *context)
 {
     struct hf__rpc *rpc = context;
 
@@ -126,11 +127,9 @@ static void conclude(struct hf__rpc *rpc, struct hf__rpc_call *call)
 
     if (call->grpc_status < 0)
         hf__rpc_call_refuse(rpc, call, HF__RPC_CODE_UNKNOWN, "the answer ended without its status");
-    else if (call->grpc_status != HF__RPC_CODE_OK)
-        hf__rpc_call_end(rpc, call, &end);
-    else if (is_cut)
+    else if (call->grpc_status == HF__RPC_CODE_OK && is_cut)
         hf__rpc_call_refuse(rpc, call, HF__RPC_CODE_INTERNAL, "the answer ended in a message");
-    else if (!call->is_stream && !call->has_answer)
+    else if (call->grpc_status == HF__RPC_CODE_OK && !call->is_stream && !call->has_answer)
         hf__rpc_call_refuse(rpc, call, HF__RPC_CODE_INTERNAL, "success, but no answer");
     else
         hf__rpc_call_end(rpc, call, &end);
@@ -174,10 +173,11 @@ static int close_stream(nghttp2_session *session, int32_t stream_id, uint32_t er
         rpc->stream_count--;
     if (!call)
         return 0;
-    if (call->broken_by != 0) {
+    if (!is_refused && !call->was_reset) { /* it was nghttp2 */
         end.status = HF_EPROTOCOL;
-        (void)hf__error_set(call->text, end.status, "not HTTP/2: %s",
-                            nghttp2_strerror(call->broken_by));
+        (void)hf__error_set(call->text, end.status, "the answer is not HTTP/2: %s",
+                            call->broken_by ? nghttp2_strerror(call->broken_by)
+                                            : nghttp2_http2_strerror(error_code));
         hf__rpc_call_end(rpc, call, &end);
         return 0;
     }
@@ -194,7 +194,8 @@ static int close_stream(nghttp2_session *session, int32_t stream_id, uint32_t er
 
 /* --- messages --- */
 
-/* The prefix is whole: is this a message that we take? */
+/* The prefix is whole: is this a message that we take? 1: yes; 0: no, and the call is over; < 0:
+ * the connection is. */
 static int begin_message(struct hf__rpc *rpc, struct hf__rpc_call *call)
 {
     size_t count = (size_t)call->prefix[1] << 24 | (size_t)call->prefix[2] << 16 |
@@ -226,7 +227,7 @@ static int begin_message(struct hf__rpc *rpc, struct hf__rpc_call *call)
     message->count = count;
     message->room = room;
     call->message = message;
-    return 0;
+    return 1;
 }
 
 /* So that the next `count` bytes fit. */
@@ -266,17 +267,21 @@ static ssize_t take_bytes(struct hf__rpc *rpc, struct hf__rpc_call *call, const 
 {
     struct hf__rpc_message *message;
     size_t part;
+    int begun;
 
     if (call->prefix_count < HF__RPC_PREFIX_BYTES) {
         call->prefix[call->prefix_count++] = *bytes;
         if (call->prefix_count < HF__RPC_PREFIX_BYTES)
             return 1;
-        if (begin_message(rpc, call) != 0)
-            return NGHTTP2_ERR_CALLBACK_FAILURE;
-        if (call->state == HF__RPC_STATE_OPEN && call->message->count == 0)
+        begun = begin_message(rpc, call);
+        if (begun < 0)
+            return begun;
+        assert(begun == 0 || call->message);
+        if (begun > 0 && call->message->count == 0)
             end_message(rpc, call);
         return 1;
     }
+    assert(call->message); /* a whole prefix has one */
     part = call->message->count - call->message->got;
     part = part < count ? part : count;
     if (make_room(rpc, call, part) != 0)
@@ -289,9 +294,9 @@ static ssize_t take_bytes(struct hf__rpc *rpc, struct hf__rpc_call *call, const 
     return (ssize_t)part;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's signature */
 static int hear_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
-                     const uint8_t *bytes, size_t count,
-                     void *context) /* NOLINT(readability-function-size): nghttp2's */
+                     const uint8_t *bytes, size_t count, void *context)
 {
     struct hf__rpc_call *call = call_of(session, stream_id);
     struct hf__rpc *rpc = context;
@@ -364,18 +369,23 @@ static int hear_bad_frame(nghttp2_session *session, const nghttp2_frame *frame, 
     return 0;
 }
 
-/* nghttp2 is about to hang up; why is in the frame that says so. */
+/* If nghttp2 is about to hang up, why is in the frame that says so. */
 static int note_sent(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     const nghttp2_goaway *goaway = &frame->goaway;
+    struct hf__rpc *rpc = context;
     char shown[HF__ERROR_BYTES / 2];
 
     (void)session;
+    if (frame->hd.type != NGHTTP2_PING || (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+        rpc->is_pressing = true;
     if (frame->hd.type != NGHTTP2_GOAWAY || goaway->error_code == NGHTTP2_NO_ERROR)
         return 0;
+    if (rpc->theirs.is_exhausted || rpc->theirs.is_starved) /* INTERNAL_ERROR, says nghttp2 */
+        return hf__rpc_condemn_by(rpc, NGHTTP2_ERR_NOMEM);
     (void)hf__text_escape(goaway->opaque_data ? (const char *)goaway->opaque_data : "",
                           goaway->opaque_data_len, shown, sizeof(shown));
-    return hf__rpc_condemn(context, HF_EPROTOCOL, "the server broke the rules of HTTP/2: %s%s%s",
+    return hf__rpc_condemn(rpc, HF_EPROTOCOL, "the server broke the rules of HTTP/2: %s%s%s",
                            nghttp2_http2_strerror(goaway->error_code), *shown ? ": " : "", shown);
 }
 

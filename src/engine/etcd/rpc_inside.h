@@ -102,6 +102,7 @@ struct hf__rpc {
     struct hf__buffer output;
     uint64_t written; /* all that was ever put there */
     uint64_t taken;   /* ... and went to the stream */
+    bool is_pressing; /* there is more in it than answers to pings */
     struct hf__rpc_call *sealing;
 
     struct hf__list waiting;

@@ -31,8 +31,7 @@ static Hf__Etcd__Compare *compare(struct hf__txn *txn, ProtobufCBinaryData key,
 
 void hf__txn_if_revision(struct hf__txn *txn, ProtobufCBinaryData key, int64_t revision)
 {
-    Hf__Etcd__Compare *condition =
-        compare(txn, key, HF__ETCD__COMPARE__COMPARE_TARGET__CREATE);
+    Hf__Etcd__Compare *condition = compare(txn, key, HF__ETCD__COMPARE__COMPARE_TARGET__CREATE);
 
     condition->target_union_case = HF__ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
     condition->create_revision = revision;
@@ -40,8 +39,7 @@ void hf__txn_if_revision(struct hf__txn *txn, ProtobufCBinaryData key, int64_t r
 
 void hf__txn_if_version(struct hf__txn *txn, ProtobufCBinaryData key, int64_t version)
 {
-    Hf__Etcd__Compare *condition =
-        compare(txn, key, HF__ETCD__COMPARE__COMPARE_TARGET__VERSION);
+    Hf__Etcd__Compare *condition = compare(txn, key, HF__ETCD__COMPARE__COMPARE_TARGET__VERSION);
 
     condition->target_union_case = HF__ETCD__COMPARE__TARGET_UNION_VERSION;
     condition->version = version;

@@ -16,7 +16,8 @@ void hf__watch_open(struct hf__etcd *conn)
     Hf__Etcd__WatchCreateRequest create = HF__ETCD__WATCH_CREATE_REQUEST__INIT;
     Hf__Etcd__WatchRequest request = HF__ETCD__WATCH_REQUEST__INIT;
     struct hf__rpc *rpc = conn->links[HF__WAY_KEEP].rpc;
-    struct hf__rpc_request open = { .path = "/etcdserverpb.Watch/Watch", .now_ns = conn->now_ns,
+    struct hf__rpc_request open = { .path = "/etcdserverpb.Watch/Watch",
+                                    .now_ns = conn->now_ns,
                                     .deadline_ns = HF__NEVER };
     char end[HF__LOCK_KEY_BYTES];
     size_t bytes = conn->prefix_bytes;
@@ -90,9 +91,8 @@ static void hear_other(struct hf__etcd *conn, struct hf__stand *stand, const Hf_
 
 static void hear_event(struct hf__etcd *conn, const Hf__Etcd__Event *event)
 {
-    struct hf__rank *line = event->kv ? hf__rank_find(conn, event->kv->key.data,
-                                                      event->kv->key.len)
-                                      : NULL;
+    struct hf__rank *line =
+        event->kv ? hf__rank_find(conn, event->kv->key.data, event->kv->key.len) : NULL;
     uint64_t hash;
 
     if (!line)
@@ -117,9 +117,9 @@ static void hear_event(struct hf__etcd *conn, const Hf__Etcd__Event *event)
 static void hear_response(struct hf__etcd *conn, const Hf__Etcd__WatchResponse *response)
 {
     if (response->canceled || response->compact_revision > 0) {
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE,
-                                         "the server ended the watch: %.100s",
-                                         response->cancel_reason));
+        hf__etcd_end(conn,
+                     hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                                   "the server ended the watch: %.100s", response->cancel_reason));
         return;
     }
     if (response->created && !conn->watch.is_up) {

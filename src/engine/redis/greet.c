@@ -280,7 +280,8 @@ static void hear_node(struct hf__redis *conn, const struct hf__value *value, uin
     size_t run_bytes = strlen(server->run_id);
     bool same_run = value->kind == HF__VALUE_TEXT && value->bytes > run_bytes && run_bytes > 0 &&
                     memcmp(value->text + value->bytes - run_bytes, server->run_id, run_bytes) == 0;
-    bool is_new = value->kind != HF__VALUE_TEXT;
+    /* "founding run" is one that was never counted. */
+    bool is_new = value->kind != HF__VALUE_TEXT || value->bytes == 0 || *value->text == 'f';
     uint64_t age_ns;
 
     conn->base.doubted = is_new || (!same_run && !server->append_always);

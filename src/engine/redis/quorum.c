@@ -19,31 +19,39 @@
 #define DIGITS      "0123456789abcdef"
 #define TURN_DIGITS 16
 
-enum script { CLAIM, RENEW, RELEASE, BREAK, LIST, SURVEY, ADMIT };
+enum script { CLAIM, RENEW, RELEASE, BREAK, LIST, SURVEY, ADMIT, FOUND };
 
 static const char *const scripts[] = {
-    [CLAIM] = quorum_claim,     [RENEW] = quorum_renew,
-    [RELEASE] = quorum_release, [BREAK] = quorum_break,
-    [LIST] = quorum_list,       [SURVEY] = quorum_survey,
-    [ADMIT] = quorum_admit,     NULL,
+    [CLAIM] = quorum_claim, [RENEW] = quorum_renew, [RELEASE] = quorum_release,
+    [BREAK] = quorum_break, [LIST] = quorum_list,   [SURVEY] = quorum_survey,
+    [ADMIT] = quorum_admit, [FOUND] = quorum_found, NULL,
 };
 
 static const char *const endings[] = { ":l", NULL };
 
 static int ask_node(struct hf__redis *conn, const struct hf__request *request)
 {
+    bool surveys = request->ticket.kind == HF__REQUEST_SURVEY;
     bool admits = request->ticket.kind == HF__REQUEST_ADMIT;
     char node[HF__REDIS_NODE_BYTES];
 
     /* The key that it is about: an account may be held to the keys that it names. */
     hf__words_node(conn, node);
-    hf__words_begin(conn, admits ? ADMIT : SURVEY, 1, admits ? 5 : 2);
+    hf__words_begin(conn,
+                    surveys  ? SURVEY
+                    : admits ? ADMIT
+                             : FOUND,
+                    1,
+                    surveys  ? 2
+                    : admits ? 5
+                             : 4);
     hf__wire_out_text(&conn->out, node);
     hf__words_channels(conn);
     hf__wire_out_text(&conn->out, "");
-    if (!admits)
+    if (surveys)
         return HF_OK;
-    hf__wire_out_number(&conn->out, request->fence / 256);
+    if (admits)
+        hf__wire_out_number(&conn->out, request->fence / 256);
     hf__wire_out_text(&conn->out, *conn->server.run_id ? conn->server.run_id : "0");
     hf__wire_out_number(&conn->out, hf__words_latest_us(conn, request));
     return HF_OK;
@@ -58,7 +66,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     bool hashed;
     size_t key_bytes;
 
-    if (kind == HF__REQUEST_SURVEY || kind == HF__REQUEST_ADMIT)
+    if (kind == HF__REQUEST_SURVEY || kind == HF__REQUEST_ADMIT || kind == HF__REQUEST_FOUND)
         return ask_node(conn, request);
     key_bytes = hf__words_key(conn, request->name, request->name_bytes, key, &hashed);
     if (kind == HF__REQUEST_DOWNGRADE || request->mode == HF_SHARED)
@@ -188,14 +196,22 @@ static bool hear_done(struct hf__redis *conn, const struct hf__value *value,
     return true;
 }
 
-/* It has forgotten, under our eyes, that it was one of a quorum. */
-static void hear_unmarked(struct hf__redis *conn, struct hf__reply *out_reply)
+/* It was never counted; or it has forgotten, under our eyes, that it was one of a quorum. A note
+ * that it never was is good for that run, or on a server whose log never lacks its end. */
+static void hear_unmarked(struct hf__redis *conn, const struct hf__value *value,
+                          struct hf__reply *out_reply)
 {
+    const struct hf__redis_server *server = &conn->server;
+    const struct hf__value *founding = hf__wire_at(value, 1);
+    bool is_noted = founding && founding->kind == HF__VALUE_TEXT && founding->bytes > 0;
+
     if (!conn->base.doubted)
         conn->base.doubted_since_ns = conn->now_ns;
     conn->base.doubted = true;
     if (out_reply->ticket.kind == HF__REQUEST_SURVEY) {
         out_reply->kind = HF__REPLY_GONE;
+        out_reply->is_founding =
+            is_noted && (server->append_always || hf__wire_is(founding, server->run_id));
         return;
     }
     out_reply->kind = HF__REPLY_FAILED;
@@ -226,7 +242,7 @@ static void hear(struct hf__redis *conn, const struct hf__ticket *ticket,
     else if (hf__wire_is(word, "done"))
         understood = hear_done(conn, value, out_reply);
     else if (hf__wire_is(word, "unmarked"))
-        hear_unmarked(conn, out_reply);
+        hear_unmarked(conn, value, out_reply);
     else if (hf__wire_is(word, "stale")) {
         conn->clock_doubted = true;
         out_reply->kind = HF__REPLY_FAILED;

@@ -118,7 +118,7 @@ struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
     hf__list_init(&asked->place);
     hf__list_append(&conn->asked, &asked->place);
     if (owner)
-        owner->sent = true;
+        owner->entry.sent = true;
     hf__jute_put_i32(&conn->out, asked->xid);
     hf__jute_put_i32(&conn->out, opcode);
     return asked;
@@ -352,9 +352,9 @@ static void watch_again(struct hf__zookeeper *conn, const struct hf__place *plac
 
 void hf__ask_watches(struct hf__zookeeper *conn)
 {
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        const struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        const struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
         if (watches(place, AHEAD) || watches(place, OWN) || watches(place, CHILDREN))
             watch_again(conn, place);

@@ -24,12 +24,6 @@ static struct hf__zookeeper *zookeeper_of(struct hf__conn *conn)
     return (struct hf__zookeeper *)conn;
 }
 
-void hf__zookeeper_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
-                         struct hf__reply *out_reply)
-{
-    *out_reply = (struct hf__reply){ .kind = kind, .ticket = *ticket, .ahead = HF__AHEAD_UNKNOWN };
-}
-
 void hf__zookeeper_end(struct hf__zookeeper *conn, int status)
 {
     conn->ending = true;
@@ -74,7 +68,7 @@ static void zookeeper_close(struct hf__conn *base)
     hf__stream_close(conn->stream);
     conn->stream = NULL;
     hf__inquiry_done(conn);
-    hf__place_done(conn);
+    hf__roll_done(&conn->roll);
     hf__ask_done(conn);
     hf__jute_out_done(&conn->out);
     hf__jute_in_done(&conn->in);
@@ -96,6 +90,9 @@ static int open_stream(struct hf__zookeeper *conn)
         .now_ns = conn->now_ns,
     };
 
+    /* One that starts may never answer who came too early: the session must outlast that. */
+    if (conn->session.id != 0 && share_ns > conn->session.timeout_ns / 3)
+        share_ns = conn->session.timeout_ns / 3;
     if (share_ns < SERVER_NS_MIN)
         share_ns = SERVER_NS_MIN;
     conn->server_by_ns = conn->now_ns + share_ns;
@@ -110,12 +107,11 @@ static void be_born(struct hf__zookeeper *conn, const struct hf__conn_options *o
     conn->recipe = (const struct hf__zookeeper_recipe *)(const void *)conn->base.recipe;
     conn->url = options->url;
     conn->server = (size_t)(options->client_id % options->url->server_count);
-    conn->first_deadline_ns = HF__NEVER;
     conn->evict_at_ns = HF__NEVER;
+    conn->glance_at_ns = HF__NEVER;
     hf__list_init(&conn->asked);
     hf__list_init(&conn->free_asked);
-    hf__list_init(&conn->places);
-    hf__list_init(&conn->telling);
+    hf__roll_init(&conn->roll, conn->base.env);
     hf__list_init(&conn->renewals);
     hf__jute_out_init(&conn->out, conn->base.env);
     hf__jute_in_init(&conn->in, conn->base.env);
@@ -145,13 +141,8 @@ static void read_request(struct hf__zookeeper *conn, struct hf__place *place,
 {
     static const char digits[] = "0123456789abcdef";
 
-    place->ticket = request->ticket;
-    place->deadline_ns = request->deadline_ns;
-    place->sent = false;
-    place->has_reply = false;
+    hf__roll_ask(&conn->roll, &place->entry, request);
     hf__list_remove(&place->renewal);
-    if (request->deadline_ns < conn->first_deadline_ns)
-        conn->first_deadline_ns = request->deadline_ns;
     if (request->lease_ns > 0)
         place->lease_ns = request->lease_ns;
     if (request->ticket.kind == HF__REQUEST_RELEASE)
@@ -194,7 +185,7 @@ static void renew(struct hf__zookeeper *conn, struct hf__place *place)
 
 static void begin(struct hf__zookeeper *conn, struct hf__place *place)
 {
-    switch (place->ticket.kind) {
+    switch (place->entry.ticket.kind) {
     case HF__REQUEST_CLAIM:
         conn->recipe->claim(conn, place);
         return;
@@ -215,6 +206,7 @@ static void begin(struct hf__zookeeper *conn, struct hf__place *place)
     case HF__REQUEST_LIST:
     case HF__REQUEST_SURVEY:
     case HF__REQUEST_ADMIT:
+    case HF__REQUEST_FOUND:
         return;
     }
 }
@@ -397,9 +389,9 @@ static void evict(struct hf__zookeeper *conn)
 
     if (conn->now_ns < conn->evict_at_ns)
         return;
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
         if (conn->now_ns >= place->evict_at_ns) {
             hf__ask_child_path(place, place->ahead.name, path);
@@ -432,9 +424,10 @@ static int come_to_an_end(struct hf__zookeeper *conn, struct hf__reply *out_repl
 
 static bool is_idle(const struct hf__zookeeper *conn)
 {
-    return conn->greeted && !conn->ending && !conn->may_read && hf__list_empty(&conn->telling) &&
-           hf__list_empty(&conn->renewals) && !conn->listing.active && !conn->listing.has_reply &&
-           conn->now_ns < conn->first_deadline_ns && conn->now_ns < conn->evict_at_ns &&
+    return conn->greeted && !conn->ending && !conn->may_read &&
+           hf__list_empty(&conn->roll.telling) && hf__list_empty(&conn->renewals) &&
+           !conn->listing.active && !conn->listing.has_reply &&
+           conn->now_ns < conn->roll.first_deadline_ns && conn->now_ns < conn->evict_at_ns &&
            conn->now_ns < hf__session_deadline(conn) && hf__buffer_count(&conn->out.buffer) == 0 &&
            hf__buffer_count(&conn->in.buffer) == conn->in.taken;
 }
@@ -458,6 +451,7 @@ static int zookeeper_advance(struct hf__conn *base, uint64_t now_ns, struct hf__
         base->state = HF__CONN_UP;
         hf__place_expire(conn);
         evict(conn);
+        hf__glance_keep(conn);
         hf__session_keep(conn);
         if (hf__place_next(conn, out_reply) > 0 || hf__inquiry_next(conn, out_reply) > 0)
             return 1;
@@ -478,7 +472,7 @@ static void zookeeper_pollset(struct hf__conn *base, struct hf__pollset *set)
     conn->may_read = true;
     conn->reads_left = READS_MAX;
     hf__stream_pollset(conn->stream, hf__buffer_count(&conn->out.buffer) > 0, set);
-    hf__pollset_until(set, conn->first_deadline_ns);
+    hf__pollset_until(set, conn->roll.first_deadline_ns);
     hf__pollset_until(set, conn->evict_at_ns);
     if (!conn->greeted)
         hf__pollset_until(set, conn->server_by_ns);

@@ -41,7 +41,7 @@ static void answer(struct hf__zookeeper *conn, enum hf__reply_kind kind, int sta
 {
     struct hf__listing *listing = &conn->listing;
 
-    hf__zookeeper_reply(&listing->ticket, kind, &listing->reply);
+    hf__roll_reply(&listing->ticket, kind, &listing->reply);
     listing->reply.status = status;
     listing->has_reply = true;
     hf__inquiry_done(conn);
@@ -329,7 +329,7 @@ static void tell(struct hf__zookeeper *conn, const struct hf__bearer *bearer, in
         .pid = listing->holder.pid,
         .purpose = listing->holder.purpose,
     };
-    hf__zookeeper_reply(&listing->ticket, HF__REPLY_ENTRY, &listing->reply);
+    hf__roll_reply(&listing->ticket, HF__REPLY_ENTRY, &listing->reply);
     listing->reply.entry = &listing->entry;
     listing->has_reply = true;
 }

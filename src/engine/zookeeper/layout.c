@@ -208,72 +208,16 @@ bool hf__layout_is_of(const struct hf__zookeeper *conn, const struct hf__child *
 
 /* --- who it is --- */
 
-/* "w grace_ms pid host purpose"; "!" before it: it was broken. */
 void hf__layout_data(const struct hf__zookeeper *conn, const struct hf__request *request,
                      char out_data[HF__NODE_DATA_BYTES])
 {
-    const char *purpose = request->purpose && *request->purpose ? request->purpose : conn->purpose;
-
-    (void)snprintf(out_data, HF__NODE_DATA_BYTES, "%c %llu %s %.*s",
-                   request->mode == HF_SHARED ? 'r' : 'w',
-                   (unsigned long long)(request->grace_ns / 1000000), conn->whence,
-                   HF__PURPOSE_BYTES - 1, purpose);
-}
-
-static bool take_word(struct hf__jute_text *text, char *out_word, size_t word_bytes)
-{
-    size_t count = 0;
-
-    while (count < text->count && text->bytes[count] != ' ')
-        count++;
-    if (count == 0 || count >= word_bytes)
-        return false;
-    memcpy(out_word, text->bytes, count);
-    out_word[count] = '\0';
-    count += count < text->count;
-    text->bytes += count;
-    text->count -= count;
-    return true;
+    hf__bearer_write(request, conn->whence, conn->purpose, out_data);
 }
 
 void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_text *data,
                        struct hf__bearer *out_bearer)
 {
-    struct hf__jute_text rest = *data;
-    char word[32];
-    const char *line;
-    bool broken;
-    uint64_t grace_ms;
-    uint64_t pid;
-    size_t bytes;
+    bool is_ours = conn->layout == HF__LAYOUT_OWN;
 
-    *out_bearer = (struct hf__bearer){ .mode = HF_EXCLUSIVE };
-    if (conn->layout != HF__LAYOUT_OWN)
-        return;
-    broken = rest.count > 0 && *rest.bytes == '!';
-    rest.bytes += broken;
-    rest.count -= broken;
-    if (!take_word(&rest, word, sizeof(word)) || word[1] || (word[0] != 'r' && word[0] != 'w'))
-        return;
-    out_bearer->mode = word[0] == 'r' ? HF_SHARED : HF_EXCLUSIVE;
-    if (!take_word(&rest, word, sizeof(word)) || !hf__text_to_u64(word, strlen(word), &grace_ms) ||
-        grace_ms > HF_LEASE_MS_MAX)
-        return;
-    out_bearer->grace_ms = grace_ms;
-    if (!take_word(&rest, word, sizeof(word)) || !hf__text_to_u64(word, strlen(word), &pid) ||
-        pid > INT32_MAX ||
-        !take_word(&rest, out_bearer->holder.host, sizeof(out_bearer->holder.host)))
-        return;
-    for (char *at = out_bearer->holder.host; *at; at++) {
-        if (*at <= ' ' || *at > '~')
-            *at = '_'; /* as we write it ourselves: it is shown to people */
-    }
-    out_bearer->holder.pid = (int64_t)pid;
-    line = memchr(rest.bytes, '\n', rest.count);
-    bytes = line ? (size_t)(line - rest.bytes) : rest.count;
-    if (bytes > HF__PURPOSE_BYTES - 1)
-        bytes = HF__PURPOSE_BYTES - 1;
-    memcpy(out_bearer->holder.purpose, rest.bytes, bytes);
-    out_bearer->is_known = true;
-    out_bearer->is_broken = broken;
+    hf__bearer_read(data->bytes, is_ours ? data->count : 0, out_bearer);
 }

@@ -4,7 +4,8 @@
  * is woken with all the others when it goes, and tries again.
  *
  * What can go wrong: a create whose answer is lost: the node is there when we ask again, and it is
- * of our session and carries our token. Nodes have no numbers and are not told apart by delete: one
+ * of our session and carries our token. A delete whose answer is lost, or late: before it is asked
+ * for again, we look whose the node is. Nodes have no numbers and are not told apart by delete: one
  * that was broken, and gives it back at the same moment, may delete its successor's (which is told
  * so). That is this recipe's weakness, and why it is legacy. */
 #include <string.h>
@@ -119,8 +120,8 @@ static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place,
     }
     place->was_broken = place->was_broken || place->has_node; /* it was ours, and is another's */
     place->has_node = false;
-    place->has_holder = bearer.is_known;
-    place->holder = bearer.holder;
+    place->entry.has_holder = bearer.is_known;
+    place->entry.holder = bearer.holder;
     place->is_strange = stat.ephemeral_owner == 0;
     if (!bearer.is_broken)
         place->evict_at_ns = HF__NEVER;
@@ -138,11 +139,11 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         hf__place_answer(conn, place, HF__REPLY_GRANTED);
     } else if (place->collides) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status =
+        place->entry.reply.status =
             hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
     } else if (place->is_strange) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status =
+        place->entry.reply.status =
             hf__error_set(conn->base.error, HF_EPROTOCOL,
                           "the lock's node is not ephemeral: it belongs to another recipe or "
                           "program");
@@ -169,12 +170,13 @@ static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_
     else
         place->has_node = place->has_node && error != HF__ZERROR_NO_NODE;
     if (place->state != HF__PLACE_HELD || (place->has_node && !place->was_broken)) {
-        place->is_doubted = place->is_doubted && error != HF__ZERROR_OK;
+        if (place->state == HF__PLACE_HELD && error == HF__ZERROR_OK)
+            place->is_doubted = false;
         return;
     }
     place->was_broken = true;
-    place->gone = "broken";
-    hf__place_tell(conn, place);
+    place->entry.gone = "broken";
+    hf__roll_tell(&conn->roll, &place->entry);
 }
 
 /* Once it is known whose the node is. */
@@ -240,8 +242,8 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
         hf__ask_about(conn, HF__STEP_OWN, place, HF__OPCODE_GET_DATA, place->path);
         hf__ask_watch(conn, true);
     } else if (type == HF__WATCH_DELETED) {
-        place->changed = true;
-        hf__place_tell(conn, place);
+        place->entry.changed = true;
+        hf__roll_tell(&conn->roll, &place->entry);
     }
 }
 

@@ -13,48 +13,13 @@
 #include "base/clock.h"
 #include "engine/zookeeper/zookeeper.h"
 
-#define BUCKETS_FIRST 256
-#define FRESH         12 /* such a part of the lease is not worth another beat */
+#define FRESH 12 /* such a part of the lease is not worth another beat */
 
-/* --- the table --- */
-
-static size_t bucket_of(const struct hf__zookeeper *conn, uint64_t claim_id)
-{
-    return (size_t)(claim_id & (conn->bucket_count - 1));
-}
+/* --- coming and going --- */
 
 struct hf__place *hf__place_find(const struct hf__zookeeper *conn, uint64_t claim_id)
 {
-    struct hf__place *place =
-        conn->bucket_count > 0 ? conn->buckets[bucket_of(conn, claim_id)] : NULL;
-
-    while (place && (place->claim_id != claim_id || place->forsaken))
-        place = place->chain;
-    return place;
-}
-
-static bool make_room(struct hf__zookeeper *conn)
-{
-    size_t count = conn->bucket_count > 0 ? 2 * conn->bucket_count : BUCKETS_FIRST;
-    struct hf__place **buckets;
-
-    if (conn->place_count < conn->bucket_count)
-        return true;
-    buckets = hf__env_new(conn->base.env, count * sizeof(*buckets));
-    if (!buckets)
-        return false;
-    hf__env_free(conn->base.env, conn->buckets);
-    conn->buckets = buckets;
-    conn->bucket_count = count;
-    HF__LIST_FOR(member, &conn->places)
-    {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
-        struct hf__place **bucket = &buckets[bucket_of(conn, place->claim_id)];
-
-        place->chain = *bucket;
-        *bucket = place;
-    }
-    return true;
+    return (struct hf__place *)hf__roll_find(&conn->roll, claim_id);
 }
 
 /* NULL, with conn->base.error: no memory, or no such name. */
@@ -63,44 +28,29 @@ struct hf__place *hf__place_new(struct hf__zookeeper *conn, const struct hf__req
     char path[HF__PATH_BYTES];
     bool hashed;
     struct hf__place *place;
-    struct hf__place **bucket;
 
     if (hf__layout_path(conn, request->name, request->name_bytes, path, &hashed) < 0)
         return NULL;
-    place = hf__env_new(conn->base.env, sizeof(*place) + strlen(path) + request->name_bytes + 2);
-    if (!place || !make_room(conn)) {
-        hf__env_free(conn->base.env, place);
+    place =
+        (struct hf__place *)hf__roll_add(&conn->roll, request->ticket.claim_id,
+                                         sizeof(*place) + strlen(path) + request->name_bytes + 2);
+    if (!place) {
         hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
         return NULL;
     }
-    hf__list_init(&place->telling);
     hf__list_init(&place->renewal);
-    hf__list_init(&place->member);
-    place->claim_id = request->ticket.claim_id;
     place->evict_at_ns = HF__NEVER;
     place->path_bytes = strlen(path);
     place->path = memcpy(place->text, path, place->path_bytes + 1);
+    place->path_hash = (uint32_t)hf__name_hash(path, place->path_bytes, 0);
     place->full_name_bytes = hashed ? request->name_bytes : 0;
     place->full_name =
         memcpy(place->text + place->path_bytes + 1, request->name, request->name_bytes);
-    hf__list_append(&conn->places, &place->member);
-    bucket = &conn->buckets[bucket_of(conn, place->claim_id)];
-    place->chain = *bucket;
-    *bucket = place;
-    conn->place_count++;
     return place;
 }
 
 void hf__place_free(struct hf__zookeeper *conn, struct hf__place *place)
 {
-    struct hf__place **link = &conn->buckets[bucket_of(conn, place->claim_id)];
-
-    while (*link != place)
-        link = &(*link)->chain;
-    *link = place->chain;
-    conn->place_count--;
-    hf__list_remove(&place->member);
-    hf__list_remove(&place->telling);
     hf__list_remove(&place->renewal);
     HF__LIST_FOR(node, &conn->asked)
     {
@@ -109,20 +59,7 @@ void hf__place_free(struct hf__zookeeper *conn, struct hf__place *place)
         if (asked->owner == place)
             asked->owner = NULL;
     }
-    hf__env_free(conn->base.env, place);
-}
-
-void hf__place_done(struct hf__zookeeper *conn)
-{
-    HF__LIST_FOR(member, &conn->places)
-    {
-        hf__list_remove(member);
-        hf__env_free(conn->base.env, HF__LIST_ENTRY(member, struct hf__place, member));
-    }
-    hf__env_free(conn->base.env, conn->buckets);
-    conn->buckets = NULL;
-    conn->bucket_count = 0;
-    conn->place_count = 0;
+    hf__roll_remove(&conn->roll, &place->entry);
 }
 
 /* --- courses --- */
@@ -137,47 +74,36 @@ void hf__place_begin(struct hf__place *place)
     place->confirms = false;
     place->is_listed = false;
     place->ahead_is_gone = false;
+    place->wants_list = false;
+    place->list_number = 0;
 }
 
 uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__place *place)
 {
     uint64_t end_ns = conn->session.older_ns + conn->session.timeout_ns;
-    uint64_t most_ns = end_ns > place->ticket.sent_ns ? end_ns - place->ticket.sent_ns : 1;
+    uint64_t most_ns =
+        end_ns > place->entry.ticket.sent_ns ? end_ns - place->entry.ticket.sent_ns : 1;
 
     return place->lease_ns < most_ns ? place->lease_ns : most_ns;
 }
 
-void hf__place_tell(struct hf__zookeeper *conn, struct hf__place *place)
-{
-    if (hf__list_empty(&place->telling))
-        hf__list_append(&conn->telling, &place->telling);
-}
-
-static void set_reply(struct hf__zookeeper *conn, struct hf__place *place, enum hf__reply_kind kind)
-{
-    hf__zookeeper_reply(&place->ticket, kind, &place->reply);
-    place->ticket.kind = HF__REQUEST_NONE;
-    place->has_reply = true;
-    hf__list_remove(&place->renewal);
-    hf__place_tell(conn, place);
-}
-
 void hf__place_answer(struct hf__zookeeper *conn, struct hf__place *place, enum hf__reply_kind kind)
 {
-    struct hf__reply *reply = &place->reply;
+    struct hf__reply *reply = &place->entry.reply;
 
     place->course++; /* what is still under way for it means nothing any more */
     place->open = 0;
     place->tries = 0;
-    if (place->ticket.kind == HF__REQUEST_NONE)
+    hf__list_remove(&place->renewal);
+    if (!hf__roll_answer(&conn->roll, &place->entry, kind))
         return;
-    set_reply(conn, place, kind);
     reply->fence = kind == HF__REPLY_GRANTED ? (uint64_t)place->czxid * 256 : 0;
     reply->lease_ns = kind == HF__REPLY_GRANTED ? hf__place_lease_ns(conn, place) : 0;
     reply->others_wait = kind == HF__REPLY_GRANTED && place->others_wait;
     reply->ahead = kind == HF__REPLY_QUEUED || kind == HF__REPLY_REFUSED ? place->ahead_count
                                                                          : HF__AHEAD_UNKNOWN;
-    reply->holder = place->has_holder && kind != HF__REPLY_GRANTED ? &place->holder : NULL;
+    reply->holder =
+        place->entry.has_holder && kind != HF__REPLY_GRANTED ? &place->entry.holder : NULL;
 }
 
 void hf__place_fail(struct hf__zookeeper *conn, struct hf__place *place, int32_t error)
@@ -185,7 +111,7 @@ void hf__place_fail(struct hf__zookeeper *conn, struct hf__place *place, int32_t
     int status = hf__ask_status(conn, error);
 
     hf__place_answer(conn, place, HF__REPLY_FAILED);
-    place->reply.status = status;
+    place->entry.reply.status = status;
 }
 
 /* --- leaving --- */
@@ -198,6 +124,7 @@ static void delete_node(struct hf__zookeeper *conn, struct hf__place *place)
     place->open = 1;
     if (conn->recipe->single) {
         hf__ask_delete(conn, HF__STEP_DELETE, place, place->path);
+        place->is_doubted = true; /* if its answer is lost, the next node may be another's */
         return;
     }
     hf__ask_child_path(place, place->node.name, path);
@@ -236,21 +163,21 @@ void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, 
                      (place->fence == 0 || place->fence / 256 == (uint64_t)place->czxid);
 
     if (error != HF__ZERROR_OK && error != HF__ZERROR_NO_NODE) {
-        if (place->ticket.kind != HF__REQUEST_NONE)
+        if (place->entry.ticket.kind != HF__REQUEST_NONE)
             hf__place_fail(conn, place, error);
         return; /* of one that nobody asks about: when we are connected again */
     }
     place->has_node = false;
     place->maybe_made = false;
-    if (place->forsaken) {
+    if (place->entry.forsaken) {
         hf__place_free(conn, place);
         return;
     }
-    if (place->ticket.kind == HF__REQUEST_RELEASE) {
+    if (place->entry.ticket.kind == HF__REQUEST_RELEASE) {
         hf__place_answer(conn, place, HF__REPLY_GONE);
-        place->reply.released = was_there;
-        place->reply.cause = place->was_voided ? "expired" : NULL;
-    } else if (place->ticket.kind == HF__REQUEST_CLAIM && place->was_refused) {
+        place->entry.reply.released = was_there;
+        place->entry.reply.cause = place->was_voided ? "expired" : NULL;
+    } else if (place->entry.ticket.kind == HF__REQUEST_CLAIM && place->was_refused) {
         hf__place_answer(conn, place, HF__REPLY_REFUSED);
     }
 }
@@ -260,7 +187,7 @@ void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, 
 /* The core asks no more about it: its node, if it has one, must go all the same. */
 static void forsake(struct hf__zookeeper *conn, struct hf__place *place)
 {
-    place->forsaken = true;
+    place->entry.forsaken = true;
     if (!place->has_node && !place->maybe_made && !place->is_creating)
         hf__place_free(conn, place);
     else if (conn->greeted && !conn->ending)
@@ -274,64 +201,29 @@ static bool is_last(const struct hf__place *place, const struct hf__reply *reply
 {
     if (reply->ticket.kind == HF__REQUEST_RELEASE)
         return reply->kind == HF__REPLY_GONE;
+    if (reply->ticket.kind == HF__REQUEST_NONE)
+        return reply->kind == HF__REPLY_GONE && !place->has_node &&
+               place->entry.ticket.kind == HF__REQUEST_NONE;
     return reply->ticket.kind == HF__REQUEST_CLAIM &&
            (reply->kind == HF__REPLY_FAILED ||
             (reply->kind == HF__REPLY_REFUSED && !place->queueing));
 }
 
-static bool tell_one(struct hf__zookeeper *conn, struct hf__place *place,
-                     struct hf__reply *out_reply)
-{
-    struct hf__ticket news = { .kind = HF__REQUEST_NONE, .claim_id = place->claim_id };
-
-    if (place->has_reply) {
-        *out_reply = place->reply;
-        place->has_reply = false;
-        if (out_reply->holder) {
-            conn->holder = *out_reply->holder;
-            out_reply->holder = &conn->holder;
-        }
-        if (is_last(place, out_reply))
-            forsake(conn, place);
-        return true;
-    }
-    if (place->gone) {
-        hf__zookeeper_reply(&news, HF__REPLY_GONE, out_reply);
-        out_reply->cause = place->gone;
-        place->gone = NULL;
-        if (!place->has_node && place->ticket.kind == HF__REQUEST_NONE)
-            forsake(conn, place);
-        return true;
-    }
-    if (place->changed || place->crowded) {
-        hf__zookeeper_reply(&news, place->changed ? HF__REPLY_CHANGED : HF__REPLY_CROWDED,
-                            out_reply);
-        if (place->changed)
-            place->changed = false;
-        else
-            place->crowded = false;
-        return true;
-    }
-    return false;
-}
-
-/* An answer first: news that came after it must not overtake it. */
 int hf__place_next(struct hf__zookeeper *conn, struct hf__reply *out_reply)
 {
-    while (!hf__list_empty(&conn->telling)) {
-        struct hf__place *place = HF__LIST_ENTRY(conn->telling.next, struct hf__place, telling);
+    struct hf__place *place = (struct hf__place *)hf__roll_next(&conn->roll, out_reply);
 
-        if (!place->forsaken && tell_one(conn, place, out_reply))
-            return 1;
-        hf__list_remove(&place->telling);
-    }
-    return 0;
+    if (!place)
+        return 0;
+    if (is_last(place, out_reply))
+        forsake(conn, place);
+    return 1;
 }
 
 static void answer_alive(struct hf__zookeeper *conn, struct hf__place *place, uint64_t sent_ns)
 {
-    if (place->ticket.sent_ns > sent_ns)
-        place->ticket.sent_ns = sent_ns;
+    if (place->entry.ticket.sent_ns > sent_ns)
+        place->entry.ticket.sent_ns = sent_ns;
     hf__place_answer(conn, place,
                      place->state == HF__PLACE_HELD     ? HF__REPLY_GRANTED
                      : place->state == HF__PLACE_QUEUED ? HF__REPLY_QUEUED
@@ -342,7 +234,7 @@ void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place)
 {
     uint64_t fresh_ns = hf__place_lease_ns(conn, place) / FRESH;
 
-    place->sent = true;
+    place->entry.sent = true;
     if (conn->lived_ns > 0 && conn->now_ns < conn->lived_ns + fresh_ns)
         answer_alive(conn, place, conn->lived_ns);
     else
@@ -364,47 +256,37 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns)
 
 static void give_up(struct hf__zookeeper *conn, struct hf__place *place, int status)
 {
-    enum hf__reply_kind kind = place->sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED;
+    enum hf__reply_kind kind = place->entry.sent ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED;
 
     hf__place_answer(conn, place, kind);
-    place->reply.status = status;
+    place->entry.reply.status = status;
 }
 
 void hf__place_expire(struct hf__zookeeper *conn)
 {
-    uint64_t first_ns = HF__NEVER;
+    struct hf__entry *entry;
 
-    if (conn->now_ns < conn->first_deadline_ns)
-        return;
-    HF__LIST_FOR(member, &conn->places)
-    {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
-
-        if (place->ticket.kind == HF__REQUEST_NONE)
-            continue;
-        if (conn->now_ns >= place->deadline_ns) {
-            hf__error_set(conn->base.error, HF_EUNREACHABLE, "no answer in time");
-            give_up(conn, place, HF_EUNREACHABLE);
-        } else if (place->deadline_ns < first_ns) {
-            first_ns = place->deadline_ns;
-        }
+    while ((entry = hf__roll_late(&conn->roll, conn->now_ns))) {
+        hf__error_set(conn->base.error, HF_EUNREACHABLE, "no answer in time");
+        give_up(conn, (struct hf__place *)entry, HF_EUNREACHABLE);
     }
-    conn->first_deadline_ns = first_ns;
 }
 
 /* Of what was under way, nobody knows whether it was done. */
 void hf__place_end_all(struct hf__zookeeper *conn)
 {
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
         if (place->is_creating)
             place->maybe_made = true;
         place->is_creating = false;
+        place->wants_list = false;
+        place->list_number = 0;
         place->course++;
         place->open = 0;
-        if (place->ticket.kind != HF__REQUEST_NONE)
+        if (place->entry.ticket.kind != HF__REQUEST_NONE)
             give_up(conn, place, conn->end_status);
     }
     HF__LIST_FOR(node, &conn->asked)
@@ -416,17 +298,17 @@ void hf__place_end_all(struct hf__zookeeper *conn)
 
 void hf__place_void_all(struct hf__zookeeper *conn)
 {
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
-        if (place->forsaken) {
+        if (place->entry.forsaken) {
             hf__place_free(conn, place);
             continue;
         }
         if (place->state == HF__PLACE_HELD || place->state == HF__PLACE_QUEUED) {
-            place->gone = "expired";
-            hf__place_tell(conn, place);
+            place->entry.gone = "expired";
+            hf__roll_tell(&conn->roll, &place->entry);
         }
         if (place->state != HF__PLACE_LEAVING)
             place->state = HF__PLACE_OUTSIDE;

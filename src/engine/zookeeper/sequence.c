@@ -25,11 +25,11 @@ static void own_path(const struct hf__place *place,
 
 /* --- courses --- */
 
-static void list(struct hf__zookeeper *conn, struct hf__place *place, bool watch)
+static void list(struct hf__zookeeper *conn, struct hf__place *place)
 {
     place->open++;
     hf__ask_about(conn, HF__STEP_CHILDREN, place, HF__OPCODE_GET_CHILDREN, place->path);
-    hf__ask_watch(conn, watch);
+    hf__ask_watch(conn, false);
 }
 
 static void make(struct hf__zookeeper *conn, struct hf__place *place)
@@ -55,7 +55,7 @@ static void make(struct hf__zookeeper *conn, struct hf__place *place)
     hf__layout_stem(conn, place, stem);
     hf__ask_child_path(place, stem, path);
     hf__ask_create(conn, place, path, place->data, strlen(place->data));
-    list(conn, place, true);
+    hf__together_list(conn, place);
 }
 
 /* Where do we stand now? */
@@ -66,7 +66,7 @@ static void look(struct hf__zookeeper *conn, struct hf__place *place)
     hf__place_begin(place);
     place->confirms = true;
     own_path(place, path);
-    list(conn, place, false);
+    list(conn, place);
     place->open++;
     hf__ask_check(conn, place, path);
     if (place->czxid > 0)
@@ -81,7 +81,7 @@ static void search(struct hf__zookeeper *conn, struct hf__place *place)
     hf__place_begin(place);
     place->searches = true;
     hf__ask_sync(conn, place->path);
-    list(conn, place, false);
+    list(conn, place);
 }
 
 static void again(struct hf__zookeeper *conn, struct hf__place *place)
@@ -177,8 +177,12 @@ static void read_line(struct hf__zookeeper *conn, struct hf__place *place,
                       struct hf__jute_reader *answer)
 {
     size_t count = hf__jute_get_count(answer, 4);
+    char stem[HF__NODE_NAME_BYTES]; /* written once: lines may be long */
+    size_t stem_bytes;
     struct hf__child child;
 
+    hf__layout_stem(conn, place, stem);
+    stem_bytes = strlen(stem);
     place->ahead.name[0] = place->first.name[0] = '\0';
     place->ahead_count = 0;
     place->others_wait = false;
@@ -187,7 +191,7 @@ static void read_line(struct hf__zookeeper *conn, struct hf__place *place,
 
         if (!hf__layout_child(conn, name.bytes, name.count, &child))
             continue;
-        if ((place->searches || place->has_node) && hf__layout_is_of(conn, &child, place))
+        if ((place->searches || place->has_node) && strncmp(child.name, stem, stem_bytes) == 0)
             adopt(conn, place, &child);
         else if (place->has_node)
             weigh(place, &child);
@@ -247,9 +251,9 @@ static void grant(struct hf__zookeeper *conn, struct hf__place *place)
 /* Does another place of ours need the watch on this line? */
 static bool is_needed(const struct hf__zookeeper *conn, const struct hf__place *place)
 {
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        const struct hf__place *other = HF__LIST_ENTRY(member, struct hf__place, member);
+        const struct hf__place *other = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
         if (other != place && other->watches_children && strcmp(other->path, place->path) == 0)
             return true;
@@ -266,7 +270,7 @@ static void queue(struct hf__zookeeper *conn, struct hf__place *place)
     place->watches_children = false;
     hf__ask_child_path(place, place->ahead.name, path);
     place->ahead_is_gone = false;
-    place->has_holder = false;
+    place->entry.has_holder = false;
     place->open++;
     hf__ask_about(conn, HF__STEP_AHEAD, place, HF__OPCODE_GET_DATA, path);
     hf__ask_watch(conn, place->queueing);
@@ -285,13 +289,13 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
 
     if (place->collides) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status =
+        place->entry.reply.status =
             hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash");
         return;
     }
     if (place->has_node && place->node.sequence == INT32_MAX) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status =
+        place->entry.reply.status =
             hf__error_set(conn->base.error, HF_ELIMIT,
                           "the line has used up its numbers; it begins anew when it is empty");
         return;
@@ -329,8 +333,8 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         grant(conn, place);
     } else if (place->ahead_count >= HF__LINE_MAX) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
-        place->reply.status = hf__error_set(conn->base.error, HF_ELIMIT,
-                                            "%u wait for this lock already", HF__LINE_MAX);
+        place->entry.reply.status = hf__error_set(conn->base.error, HF_ELIMIT,
+                                                  "%u wait for this lock already", HF__LINE_MAX);
     } else {
         queue(conn, place);
     }
@@ -353,6 +357,7 @@ static void decide_wait(struct hf__zookeeper *conn, struct hf__place *place)
         return;
     }
     place->state = HF__PLACE_QUEUED;
+    hf__glance_begin(conn);
     hf__place_answer(conn, place, HF__REPLY_QUEUED);
 }
 
@@ -380,8 +385,8 @@ static void hear_ahead(struct hf__zookeeper *conn, struct hf__place *place, int3
         conn->evict_at_ns = place->evict_at_ns;
     if (strcmp(place->first.name, place->ahead.name) != 0)
         return;
-    place->holder = bearer.holder;
-    place->has_holder = bearer.is_known;
+    place->entry.holder = bearer.holder;
+    place->entry.has_holder = bearer.is_known;
 }
 
 static void hear_self(struct hf__zookeeper *conn, struct hf__place *place,
@@ -425,8 +430,8 @@ static void hear_holder(struct hf__zookeeper *conn, struct hf__place *place, int
     struct hf__bearer bearer;
 
     hf__layout_bearer(conn, &data, &bearer);
-    place->has_holder = error == HF__ZERROR_OK && bearer.is_known;
-    place->holder = bearer.holder;
+    place->entry.has_holder = error == HF__ZERROR_OK && bearer.is_known;
+    place->entry.holder = bearer.holder;
 }
 
 /* Of a transaction the head says OK also where a part of it failed: each part has its own word. */
@@ -479,8 +484,8 @@ static void lose(struct hf__zookeeper *conn, struct hf__place *place, bool has_n
 {
     place->has_node = has_node;
     place->was_broken = true;
-    place->gone = "broken";
-    hf__place_tell(conn, place);
+    place->entry.gone = "broken";
+    hf__roll_tell(&conn->roll, &place->entry);
 }
 
 static void hear_own(struct hf__zookeeper *conn, struct hf__place *place, int32_t error,
@@ -511,8 +516,8 @@ static void hear_crowd(struct hf__zookeeper *conn, struct hf__place *place, int3
         lose(conn, place, false);
     if (!place->others_wait || others_waited)
         return;
-    place->crowded = true;
-    hf__place_tell(conn, place);
+    place->entry.crowded = true;
+    hf__roll_tell(&conn->roll, &place->entry);
 }
 
 static void hear_lower(struct hf__zookeeper *conn, struct hf__place *place, int32_t error)
@@ -573,8 +578,8 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
             return;
         if (path && !place->others_wait) {
             place->others_wait = true;
-            place->crowded = true;
-            hf__place_tell(conn, place);
+            place->entry.crowded = true;
+            hf__roll_tell(&conn->roll, &place->entry);
         }
         watch_over(conn, place);
         return;
@@ -583,8 +588,8 @@ static void event(struct hf__zookeeper *conn, struct hf__place *place, int32_t t
         return;
     if (place->watches_ahead && is_child(place, &place->ahead, path)) {
         place->watches_ahead = false;
-        place->changed = true;
-        hf__place_tell(conn, place);
+        place->entry.changed = true;
+        hf__roll_tell(&conn->roll, &place->entry);
     }
     if (place->watches_own && is_child(place, &place->node, path)) {
         char own[HF__PATH_BYTES + HF__NODE_NAME_BYTES];

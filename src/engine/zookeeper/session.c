@@ -4,8 +4,8 @@
  * answers with what it granted. Then we name ourselves, if there is a user, and ask which servers
  * there are. The session lives as long as something is asked within its time. What a server answers
  * alone, a ping among it, proves nothing of the leader, which is who ends sessions: so a `sync`,
- * which the leader answers, is the beat where nothing else goes there. One answers for all turns and
- * waiters of the client.
+ * which the leader answers, is the beat where nothing else goes there. One answers for all turns
+ * and waiters of the client.
  *
  * What can go wrong: the session has ended meanwhile: its nodes are gone, and all places are told.
  * The server says nothing: after two thirds of the time we go to another one. */
@@ -23,15 +23,15 @@
 static void resume(struct hf__zookeeper *conn)
 {
     hf__ask_watches(conn);
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, member);
+        struct hf__place *place = HF__LIST_ENTRY(member, struct hf__place, entry.member);
 
-        if (place->forsaken && place->state == HF__PLACE_LEAVING)
+        if (place->entry.forsaken && place->state == HF__PLACE_LEAVING)
             hf__place_leave(conn, place);
         if (place->state == HF__PLACE_QUEUED && !place->watches_ahead) {
-            place->changed = true;
-            hf__place_tell(conn, place);
+            place->entry.changed = true;
+            hf__roll_tell(&conn->roll, &place->entry);
         }
         if (place->state == HF__PLACE_HELD && !place->watches_own && !place->watches_children)
             conn->recipe->event(conn, place, HF__WATCH_CHILDREN, NULL);
@@ -78,6 +78,7 @@ static int hear_welcome(struct hf__zookeeper *conn, struct hf__jute_reader *pack
     memcpy(conn->session.key, key.bytes, HF__SESSION_KEY_BYTES);
     conn->session.timeout_ns = (uint64_t)timeout_ms * (uint64_t)HF__NS_PER_MS;
     conn->session.older_ns = conn->session.newer_ns = conn->knocked_ns; /* the leader was asked */
+    conn->session.newer_heard_ns = conn->now_ns;
     conn->led_ns = conn->knocked_ns;
     conn->introduced = true;
     greet(conn);
@@ -123,9 +124,10 @@ static int hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packet
     (void)state;
     if (packet->broken)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an event");
-    HF__LIST_FOR(member, &conn->places)
+    HF__LIST_FOR(member, &conn->roll.members)
     {
-        conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, member), type, &path);
+        conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, entry.member), type,
+                            &path);
     }
     return HF_OK;
 }
@@ -143,7 +145,9 @@ static void note_watch(const struct hf__zasked *asked)
         place->watches_own = true;
 }
 
-/* What the leader has heard of, as far as an answer can tell. */
+/* What the leader has heard of, as far as an answer can tell. Of two that it answers together,
+ * after it stood still, the second proves nothing of the first: it must have been written a tick
+ * after the answer to that one. */
 void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
 {
     struct hf__session *session = &conn->session;
@@ -152,10 +156,11 @@ void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns)
 
     if (sent_ns > conn->led_ns)
         conn->led_ns = sent_ns;
-    if (sent_ns < session->newer_ns + tick_ns)
+    if (sent_ns < session->newer_heard_ns + tick_ns)
         return;
     session->older_ns = session->newer_ns;
     session->newer_ns = sent_ns;
+    session->newer_heard_ns = conn->now_ns;
 }
 
 static int hear_beat(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error)
@@ -199,6 +204,13 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
     case HF__STEP_PARENT:
         if (asked->owner && error != HF__ZERROR_OK && error != HF__ZERROR_NODE_EXISTS)
             asked->owner->parent_error = error;
+        return HF_OK;
+    case HF__STEP_TOGETHER:
+        hf__together_hear(conn, asked, error, packet);
+        return HF_OK;
+    case HF__STEP_GLANCE:
+        if (asked->owner)
+            hf__glance_hear(conn, asked, error, packet);
         return HF_OK;
     case HF__STEP_FULL_NAME:
     case HF__STEP_CREATE:
@@ -293,6 +305,8 @@ uint64_t hf__session_deadline(const struct hf__zookeeper *conn)
 {
     uint64_t beat_ns = beat_at(conn);
     uint64_t silent_ns = silent_at(conn);
+    uint64_t glance_ns = conn->greeted ? conn->glance_at_ns : HF__NEVER;
+    uint64_t first_ns = beat_ns < silent_ns ? beat_ns : silent_ns;
 
-    return beat_ns < silent_ns ? beat_ns : silent_ns;
+    return first_ns < glance_ns ? first_ns : glance_ns;
 }

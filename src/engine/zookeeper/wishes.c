@@ -6,7 +6,6 @@
  * word that is wrong. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -107,19 +106,6 @@ static int read_secret(struct hf__zookeeper *conn, const struct hf__url *url)
     return status;
 }
 
-static void read_whence(struct hf__zookeeper *conn)
-{
-    char host[HF__HOST_BYTES] = "";
-
-    if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
-        hf__text_copy(host, sizeof(host), "unknown");
-    for (char *at = host; *at; at++) {
-        if (*at <= ' ' || *at > '~')
-            *at = '_';
-    }
-    (void)snprintf(conn->whence, sizeof(conn->whence), "%ld %s", (long)getpid(), host);
-}
-
 bool hf__wishes_tls(const struct hf__url *url)
 {
     return strcmp(url->scheme, "zookeepers") == 0;
@@ -144,6 +130,6 @@ int hf__wishes_read(struct hf__zookeeper *conn, const struct hf__conn_options *o
     conn->tick_ns = tick ? (uint64_t)tick_ms * HF__NS_PER_MS : TICK_NS;
     conn->lease_ns = options->lease_ns;
     hf__text_copy(conn->purpose, sizeof(conn->purpose), options->purpose);
-    read_whence(conn);
+    hf__bearer_whence(conn->whence);
     return HF_OK;
 }

@@ -10,7 +10,9 @@
 #include "base/name.h"
 #include "base/secret.h"
 #include "base/stream.h"
+#include "engine/bearer.h"
 #include "engine/engine.h"
+#include "engine/roll.h"
 #include "engine/zookeeper/jute.h"
 
 #define HF__ZOOKEEPER_PORT     2181
@@ -18,7 +20,7 @@
 
 #define HF__PATH_BYTES        2560 /* chroot, prefix and an encoded name, or a raw one */
 #define HF__NODE_NAME_BYTES   256  /* of a child, with its number */
-#define HF__NODE_DATA_BYTES   (HF__PURPOSE_BYTES + HF__HOST_BYTES + 64)
+#define HF__NODE_DATA_BYTES   HF__BEARER_BYTES
 #define HF__LINE_MAX          65536 /* who waits for one lock */
 #define HF__SESSION_KEY_BYTES 16
 #define HF__TOKEN_TEXT_BYTES  (2 * HF__TOKEN_BYTES + 1)
@@ -103,12 +105,14 @@ enum hf__step {
     HF__STEP_FULL_NAME, /* of a lock whose node has only a hash of it */
     HF__STEP_CREATE,
     HF__STEP_CHILDREN,
-    HF__STEP_SELF,   /* of a node that was found again: its number */
-    HF__STEP_CHECK,  /* through the leader: the own node is there, and the session lives */
-    HF__STEP_AHEAD,  /* the one whose end we wait for; with a watch */
-    HF__STEP_HOLDER, /* who holds it: for a text */
-    HF__STEP_OWN,    /* a watch on the own node */
-    HF__STEP_CROWD,  /* a watch on the children, of one who holds */
+    HF__STEP_TOGETHER, /* the same, for several who came at once */
+    HF__STEP_SELF,     /* of a node that was found again: its number */
+    HF__STEP_CHECK,    /* through the leader: the own node is there, and the session lives */
+    HF__STEP_AHEAD,    /* the one whose end we wait for; with a watch */
+    HF__STEP_GLANCE,   /* the same, long after: is it still there? */
+    HF__STEP_HOLDER,   /* who holds it: for a text */
+    HF__STEP_OWN,      /* a watch on the own node */
+    HF__STEP_CROWD,    /* a watch on the children, of one who holds */
     HF__STEP_LOWER,
     HF__STEP_DELETE,
     HF__STEP_LIST_ROOT,
@@ -143,13 +147,9 @@ enum hf__place_state {
 
 /* One claim at the server, from its first question until its node is known to be gone. */
 struct hf__place {
-    struct hf__list member;  /* in conn->places */
-    struct hf__list telling; /* in conn->telling: it has something for the core */
+    struct hf__entry entry;  /* first */
     struct hf__list renewal; /* in conn->renewals: it waits for an answer to a beat */
-    struct hf__place *chain; /* of one bucket */
     enum hf__place_state state;
-    uint64_t claim_id;
-    bool forsaken; /* the core knows it no longer: it ends by itself */
     bool queueing;
     int mode;
     uint64_t lease_ns;
@@ -168,10 +168,7 @@ struct hf__place {
     struct hf__child node;
     int64_t czxid;
 
-    /* What the core asked, and the course: of that question, several of ours. */
-    struct hf__ticket ticket; /* kind NONE: nothing */
-    uint64_t deadline_ns;
-    bool sent;
+    /* The course: of what the core asked, several questions of ours. */
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
     uint32_t course;
     uint32_t open;        /* answers that the course waits for */
@@ -191,25 +188,20 @@ struct hf__place {
     struct hf__child first; /* who holds it */
     uint32_t ahead_count;
     bool others_wait;
-    bool has_holder;
-    struct hf__holder holder;
 
+    bool wants_list;      /* one that is asked for from now on */
+    uint32_t list_number; /* of the one that it waits for with others; 0: none */
+    uint32_t list_course;
     bool watches_ahead; /* and nothing was heard of it yet */
     bool watches_own;
     bool watches_children;
     uint64_t evict_at_ns; /* when the one ahead, which was broken, has had its grace */
 
-    /* For the core. */
-    bool has_reply;
-    struct hf__reply reply;
-    bool changed;
-    bool crowded;
-    const char *gone; /* why */
-
     size_t full_name_bytes; /* 0: the path has the whole name */
     const char *full_name;
     const char *path; /* of the lock's node */
     size_t path_bytes;
+    uint32_t path_hash;
     char text[];
 };
 
@@ -223,6 +215,7 @@ struct hf__session {
      * servers only every half tick: of the newer one perhaps never, if that server died or was cut
      * off; of the older one it has heard, because they still spoke with each other a tick later. */
     uint64_t newer_ns;
+    uint64_t newer_heard_ns; /* when its answer came: the leader lived after it was written */
     uint64_t older_ns;
     int64_t known_zxid; /* what was seen before the answer that is being heard */
 };
@@ -304,16 +297,13 @@ struct hf__zookeeper {
     uint64_t lived_ns; /* when the last beat that was answered was written; 0: none on this one */
     bool is_beating;   /* a beat is under way */
     struct hf__session session;
-    uint64_t first_deadline_ns; /* no place has an earlier one */
-    uint64_t evict_at_ns;       /* the same for theirs */
+    uint64_t evict_at_ns;  /* no place has an earlier one */
+    uint64_t glance_at_ns; /* when the next of those who wait looks by itself */
     struct hf__list asked;
     struct hf__list free_asked;
-    struct hf__list places;
-    struct hf__list telling;
+    struct hf__roll roll; /* of places */
     struct hf__list renewals;
-    struct hf__place **buckets;
-    size_t bucket_count;
-    size_t place_count;
+    uint32_t list_number; /* of the last list that several waited for */
     struct hf__listing listing;
 
     enum hf__layout_kind layout;
@@ -323,9 +313,8 @@ struct hf__zookeeper {
     size_t root_bytes;
     size_t chroot_bytes;
     char secret[HF__SECRET_BYTES_MAX + 258]; /* "user:password" */
-    char whence[HF__HOST_BYTES + 24];        /* "pid host" */
+    char whence[HF__WHENCE_BYTES];
     char purpose[HF__PURPOSE_BYTES];
-    struct hf__holder holder; /* that a reply points at */
 };
 
 /* --- wishes.c: what does the URL ask for? --- */
@@ -355,13 +344,6 @@ bool hf__layout_is_of(const struct hf__zookeeper *conn, const struct hf__child *
 void hf__layout_data(const struct hf__zookeeper *conn, const struct hf__request *request,
                      char out_data[HF__NODE_DATA_BYTES]);
 /* What a node's data tell; of what is not ours nothing. */
-struct hf__bearer {
-    bool is_broken;
-    bool is_known;
-    int mode;
-    uint64_t grace_ms;
-    struct hf__holder holder;
-};
 void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_text *data,
                        struct hf__bearer *out_bearer);
 
@@ -401,12 +383,10 @@ void hf__ask_child_path(const struct hf__place *place, const char *child,
 struct hf__place *hf__place_find(const struct hf__zookeeper *conn, uint64_t claim_id);
 struct hf__place *hf__place_new(struct hf__zookeeper *conn, const struct hf__request *request);
 void hf__place_free(struct hf__zookeeper *conn, struct hf__place *place);
-void hf__place_done(struct hf__zookeeper *conn);
 /* The answer to what the core asked; the course is over. */
 void hf__place_answer(struct hf__zookeeper *conn, struct hf__place *place,
                       enum hf__reply_kind kind);
 void hf__place_fail(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
-void hf__place_tell(struct hf__zookeeper *conn, struct hf__place *place); /* there is news */
 /* 1: *out_reply is the next that the core must hear. */
 int hf__place_next(struct hf__zookeeper *conn, struct hf__reply *out_reply);
 void hf__place_expire(struct hf__zookeeper *conn);
@@ -416,7 +396,8 @@ void hf__place_renewed(struct hf__zookeeper *conn, uint64_t sent_ns);
 /* That the session lives is all that it asks: it is answered with the next beat, or at once if one
  * was answered a moment ago. */
 void hf__place_renew(struct hf__zookeeper *conn, struct hf__place *place);
-/* The node goes; the answer, to a RELEASE or to a CLAIM that was refused, follows when it is gone. */
+/* The node goes; the answer to a RELEASE, or to a CLAIM that was refused, follows when it is
+ * gone. */
 void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, int32_t error);
 void hf__place_begin(struct hf__place *place); /* a new course */
@@ -433,6 +414,20 @@ void hf__session_lives(struct hf__zookeeper *conn, uint64_t sent_ns);
 void hf__session_keep(struct hf__zookeeper *conn);
 uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
 
+/* --- together.c: lists for many --- */
+
+/* One more answer that the course waits for: the line, with all nodes that were asked for so far. */
+void hf__together_list(struct hf__zookeeper *conn, struct hf__place *place);
+void hf__together_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
+                       struct hf__jute_reader *answer);
+
+/* --- glance.c: what if an event never comes? --- */
+
+void hf__glance_begin(struct hf__zookeeper *conn); /* somebody waits */
+void hf__glance_keep(struct hf__zookeeper *conn);
+void hf__glance_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
+                     struct hf__jute_reader *answer);
+
 /* --- inquiry.c: LIST and BREAK --- */
 
 int hf__inquiry_start(struct hf__zookeeper *conn, const struct hf__request *request);
@@ -443,8 +438,6 @@ void hf__inquiry_end(struct hf__zookeeper *conn, int status);
 void hf__inquiry_done(struct hf__zookeeper *conn);
 
 void hf__zookeeper_end(struct hf__zookeeper *conn, int status);
-void hf__zookeeper_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
-                         struct hf__reply *out_reply);
 
 extern const struct hf__zookeeper_recipe hf__zookeeper_sequence;
 extern const struct hf__zookeeper_recipe hf__zookeeper_node;

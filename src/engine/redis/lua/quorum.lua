@@ -9,7 +9,7 @@
 --           are taken for accepted; the longest lease (ms) that it granted, and a number that is
 --           greater than any that it granted, by up to a minute, so that it is seldom written; and
 --           the run of the server in which it was admitted. Without it the server is not
---           counted.
+--           counted. "founding run": it never was, and in that run it was sure of that.
 -- Every script gets as ARGV[1] what all channels begin with, and as ARGV[2] the name if KEY is only
 -- its hash.
 local HOUR_US, AHEAD_US, NUMBER_MAX = 3600000000, 60000000, 9007199254740992
@@ -29,10 +29,10 @@ end
 
 local function read_node()
     local node = redis.call('GET', NODE)
-    if not node then
-        return nil
+    local floor, longest, highest, run = string.match(node or '', '^(%d+) (%d+) (%d+) (%x+)$')
+    if not floor then
+        return nil, string.match(node or '', '^founding (%x+)$')
     end
-    local floor, longest, highest, run = string.match(node, '^(%d+) (%d+) (%d+) (%x+)$')
     return { floor = tonumber(floor), longest = tonumber(longest), highest = tonumber(highest),
              run = run }
 end

@@ -12,7 +12,7 @@ do
             string.sub('00000' .. clock[2], -6))
         local floor, longest, highest = string.match(known[1], '^(%d+) (%d+) (%d+) ')
         local number = tonumber(t)
-        if #now == 16 and now <= ARGV[6] and (t <= now or number <= now + 3600000000) and
+        if floor and #now == 16 and now <= ARGV[6] and (t <= now or number <= now + 3600000000) and
             tonumber(floor) < number and number <= tonumber(highest) and
             tonumber(lease) <= tonumber(longest) then
             call('SET', key .. ':t', t)
