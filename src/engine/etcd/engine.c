@@ -7,6 +7,7 @@
  *
  * What can go wrong: a connection dies: whoever waits is answered, and the next open() goes on with
  * the leases and keys that there are. */
+#include <poll.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,6 +15,8 @@
 #include "engine/etcd/etcd.h"
 
 #define PACKED_BYTES_MAX (1u << 20)
+#define GOODBYES         16
+#define GOODBYE_MS       20
 #define MEMBERS_MIN      3 /* for one of them to be missed by nobody */
 
 extern const struct hf__engine hf__etcd_engine;
@@ -70,16 +73,31 @@ static int etcd_open(struct hf__conn *base, const struct hf__conn_options *optio
     return hf__link_open(conn);
 }
 
+/* A server whose client hangs up drops what it has not begun with: leases would live on, and what
+ * lives by them. So their end is waited for, but not for long: they end by themselves as well. */
+static void revoke_leases(struct hf__etcd *conn)
+{
+    hf__lease_revoke_all(conn);
+    for (int i = 0; i < GOODBYES && !conn->ending && !hf__list_empty(&conn->quests); i++) {
+        struct hf__pollset set;
+
+        hf__link_send(conn);
+        hf__pollset_init(&set);
+        hf__link_pollset(conn, &set);
+        (void)poll(set.fds, (nfds_t)set.count, GOODBYE_MS);
+        while (!conn->ending && hf__link_receive(conn))
+            continue;
+    }
+}
+
 static void etcd_close(struct hf__conn *base)
 {
     struct hf__etcd *conn = etcd_of(base);
 
     if (!conn->is_born)
         return;
-    if (conn->greeted && !conn->ending) { /* so that nobody waits for their end */
-        hf__lease_revoke_all(conn);
-        hf__link_send(conn);
-    }
+    if (conn->greeted && !conn->ending) /* so that nobody waits for their end */
+        revoke_leases(conn);
     hf__roster_done(conn);
     while (!hf__list_empty(&conn->roll.members)) {
         conn->ending = true; /* nothing more is sent */
