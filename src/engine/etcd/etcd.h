@@ -194,6 +194,7 @@ struct hf__etcd_link {
     enum hf__stream_state state;
     struct hf__rpc *rpc;
     uint64_t heard_ns; /* when anything last came */
+    bool was_heard;    /* anything came at all */
     bool may_read;
     uint32_t reads_left;
 };

@@ -132,6 +132,17 @@ int hf__link_connect(struct hf__etcd *conn)
     return up;
 }
 
+static int tell_end(struct hf__etcd *conn, const struct hf__etcd_link *link)
+{
+    int status = hf__stream_error(link->stream, conn->base.error);
+
+    if (status == HF_EUNREACHABLE && !link->was_heard && !hf__demand_tls(conn->url))
+        (void)hf__error_set(conn->base.error, status,
+                            "%s: it hung up before it said a word; perhaps it wants TLS (etcds://)",
+                            hf__stream_peer(link->stream));
+    return status;
+}
+
 /* 1: something came. */
 static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
 {
@@ -146,7 +157,7 @@ static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
     got = hf__stream_read(link->stream, bytes, sizeof(bytes));
     if (got < 0) {
         link->state = HF__STREAM_DOWN;
-        hf__etcd_end(conn, hf__stream_error(link->stream, conn->base.error));
+        hf__etcd_end(conn, tell_end(conn, link));
     }
     if (got <= 0) {
         link->may_read = false;
@@ -154,6 +165,7 @@ static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
     }
     link->may_read = (size_t)got == sizeof(bytes);
     link->heard_ns = conn->now_ns;
+    link->was_heard = true;
     status = hf__rpc_feed(link->rpc, bytes, (size_t)got, conn->now_ns);
     if (status < 0)
         hf__etcd_end(conn, hf__rpc_error(link->rpc, conn->base.error));

@@ -114,11 +114,19 @@ static void hear_event(struct hf__etcd *conn, const Hf__Etcd__Event *event)
     }
 }
 
+/* The server gives its reason as a text alone. */
+static int status_of(const char *reason)
+{
+    bool is_denied = strstr(reason, "permission denied") || strstr(reason, "user name is empty");
+
+    return is_denied ? HF_EDENIED : HF_EUNREACHABLE;
+}
+
 static void hear_response(struct hf__etcd *conn, const Hf__Etcd__WatchResponse *response)
 {
     if (response->canceled || response->compact_revision > 0) {
         hf__etcd_end(conn,
-                     hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                     hf__error_set(conn->base.error, status_of(response->cancel_reason),
                                    "the server ended the watch: %.100s", response->cancel_reason));
         return;
     }
