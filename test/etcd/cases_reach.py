@@ -225,6 +225,7 @@ def without_a_majority_nobody_comes_in(world):
     with three(world, 2) as (here, client, patient):
         for server in here.servers[:2]:
             server.kill()
+        wait_until(lambda: not here.servers[2].mode(), "the last one knows")
         client.open(here.url(), "EUNREACHABLE", connect_ms=3000)
         check_run(world, UNREACHABLE, [], here.url())
         patient.send(f"open 60000 0 {here.url()}")
