@@ -15,9 +15,10 @@
 #include "engine/etcd/etcd.h"
 
 #define PACKED_BYTES_MAX (1u << 20)
-#define GOODBYES         16
-#define GOODBYE_MS       20
-#define MEMBERS_MIN      3 /* for one of them to be missed by nobody */
+#define GOODBYE_MS       20  /* for each of those rounds in which leases are given back */
+#define SILENT_MAX       16  /* of them, in which nothing was heard */
+#define ROUNDS_MAX       256 /* of them, whatever was heard */
+#define MEMBERS_MIN      3   /* for one of them to be missed by nobody */
 
 extern const struct hf__engine hf__etcd_engine;
 
@@ -78,13 +79,15 @@ static int etcd_open(struct hf__conn *base, const struct hf__conn_options *optio
 static void revoke_leases(struct hf__etcd *conn)
 {
     hf__lease_revoke_all(conn);
-    for (int i = 0; i < GOODBYES && !conn->ending && !hf__list_empty(&conn->quests); i++) {
+    for (int i = 0, silent = 0;
+         i < ROUNDS_MAX && silent < SILENT_MAX && !conn->ending && !hf__list_empty(&conn->quests);
+         i++) {
         struct hf__pollset set;
 
         hf__link_send(conn);
         hf__pollset_init(&set);
         hf__link_pollset(conn, &set);
-        (void)poll(set.fds, (nfds_t)set.count, GOODBYE_MS);
+        silent += poll(set.fds, (nfds_t)set.count, GOODBYE_MS) == 0;
         while (!conn->ending && hf__link_receive(conn))
             continue;
     }

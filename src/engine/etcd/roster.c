@@ -294,7 +294,7 @@ static void tell_entry(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
 
 /* --- hearing --- */
 
-/* Of many leases the first are enough. */
+/* Of many leases the first are enough; of locks that nobody asked about, none. */
 static void ask_terms(struct hf__etcd *conn)
 {
     struct hf__listing *listing = &conn->listing;
@@ -303,10 +303,13 @@ static void ask_terms(struct hf__etcd *conn)
     listing->term_count = 0;
     listing->terms_open = 0;
     for (size_t i = 0; i < listing->page->n_kvs && listing->term_count < HF__TERMS_MAX; i++) {
+        const Hf__Etcd__KeyValue *kv = listing->page->kvs[i];
+        size_t bytes = line_bytes_of(conn, kv);
         struct hf__quest *quest;
 
-        request.id = listing->page->kvs[i]->lease;
-        if (request.id == 0 || find_term(listing, request.id))
+        request.id = kv->lease;
+        if (request.id == 0 || bytes == 0 || find_term(listing, request.id) ||
+            !read_name(conn, kv, bytes))
             continue;
         listing->terms[listing->term_count++] =
             (struct hf__etcd_term){ .lease = request.id, .left_ms = -1 };
