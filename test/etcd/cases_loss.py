@@ -132,7 +132,7 @@ def the_same_client_locks_again_though_its_release_was_not_answered(world):
             second = client.acquire("n", wait_ms=LONG_MS).fence
             check(second > first, "fences rise")
             here.proxy.tell("cut")
-            client.do("list *")
+            wait_until(lambda: Answer(client.ask("list *")).status == "OK", "it is back")
             check_equal(client.ask("valid"), "1", "the new turn")
             key, = line(here)
             check_equal(key.revision * 256, second, "the key")
