@@ -209,11 +209,14 @@ void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count)
 
 /* --- waiting --- */
 
-/* Whoever holds for a short time only must find another server soon. */
+/* Whoever holds for a short time only must find another server soon, if there is one: else what is
+ * under way is more likely to be answered than what would be asked anew. */
 static uint64_t patience_ns(const struct hf__etcd *conn)
 {
     uint64_t patience_ns = SILENCE_NS;
 
+    if (conn->url->server_count == 1)
+        return patience_ns;
     HF__LIST_FOR(member, &conn->leases)
     {
         const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
