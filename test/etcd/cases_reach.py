@@ -271,7 +271,8 @@ def a_full_server_is_told_and_serves_again_when_there_is_room(world):
             here.store.delete(f"big{number}")
         here.store.call("kv/compaction", revision=here.store.revision(), physical=True)
         here.store.call("maintenance/defragment")
-        here.store.call("maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE")
+        for alarm in here.store.call("maintenance/alarm", action="GET")["alarms"]:
+            here.store.call("maintenance/alarm", action="DEACTIVATE", **alarm)
         wait_until(lambda: Answer(client.ask("acquire 30000 2000 n")).status == "OK", "room")
         client.release()
         check_nothing(here, client, holder)
