@@ -68,8 +68,8 @@ void world_wait_a_little(uint64_t until_ns, const char *file, int line, const ch
 
 /* Turns live in a session of the client's: no more is left of one than of that. */
 bool world_has_sessions(const struct world *world);
-/* Every turn is agreed upon and written to disk before it is granted: turns are dear. Of etcd that is
- * all: it has no sessions, but leases, of the length that each turn asks for. */
+/* Every turn is agreed upon and written to disk before it is granted: turns are dear. Of etcd that
+ * is all: it has no sessions, but leases, of the length that each turn asks for. */
 bool world_agrees_first(const struct world *world);
 /* So much is left of a lease that should have more than `ms`. */
 int64_t world_left_ms(const struct world *world, int64_t ms);

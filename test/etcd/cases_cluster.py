@@ -1,4 +1,4 @@
-"""Three servers that are one: leaders that die or stand still, members that are cut off, no quorum."""
+"""Three servers that are one: leaders that die or stand still, members cut off, no quorum."""
 
 import contextlib
 import os
@@ -74,7 +74,7 @@ def a_leader_killed_while_the_holder_is_dead_delays_the_next_and_no_more(world):
 @case
 def a_leader_that_stood_still_keeps_nobody_valid(world):
     """It stops for longer than the lease, with the holder at it who knows nobody else. The others
-    elect another leader, who lets the lease end; then it goes on, and still takes itself for one."""
+    elect another leader, who lets the lease end; then it goes on, and still believes it leads."""
     with three(world, 2) as (here, holder, waiter):
         leader = here.store.leader()
         others = [f"127.0.0.1:{server.port}" for server in here.servers if server is not leader]

@@ -1,4 +1,4 @@
-"""How the servers are reached: TLS, users and passwords, rights, lists of servers; and full ones."""
+"""How the servers are reached: TLS, users and passwords, rights, lists of servers; full ones."""
 
 import os
 import time

@@ -16,8 +16,8 @@
  *     hold                  requests wait here, also when whoever sent them has left
  *     on cut|lose|hold TEXT the same for the link that sends TEXT next, and only for it
  *     ban TEXT              every link that sends TEXT is cut
- *     deaf                  messages of Redis (push frames) and events of ZooKeeper and etcd are left
- *                           out; needs to know which of them it is
+ *     deaf                  messages of Redis (push frames) and events of ZooKeeper and etcd are
+ *                           left out; needs to know which of them it is
  *     mild                  delays of up to 5 ms, and some bytes one at a time
  *     stat                  `ok links N cuts N up N down N lost N dropped N fates N`, and of
  *                           ZooKeeper `events N pings N syncs N packets N`: the first to the

@@ -321,7 +321,7 @@ void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
     conn->probe_ns = 0;
     if (event->kind == HF__RPC_FAILED) {
         status = hf__query_status(conn, event, &perhaps);
-        /* We may not read that; but it was read, for that is found out after the leader was asked. */
+        /* We may not read that; but it was read: that is found out after the leader was asked. */
         if (status != HF_EDENIED) {
             hf__etcd_end(conn, status);
             return;

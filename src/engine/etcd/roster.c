@@ -1,9 +1,9 @@
 /* roster.c: LIST and BREAK: who holds and who waits, and how is a turn taken away?
  *
- * The happy path of LIST: the keys behind the prefix are read page by page, all of one revision. The
- * keys of a lock lie side by side; a line that is whole in its page is put into the order of its
- * revisions and told, one after the other; the next page begins with the first that is not. A BREAK
- * seeks the key whose revision is meant: it is deleted, or, if it has a grace, marked.
+ * The happy path of LIST: the keys behind the prefix are read page by page, all of one revision.
+ * The keys of a lock lie side by side; a line that is whole in its page is put into the order of
+ * its revisions and told, one after the other; the next page begins with the first that is not. A
+ * BREAK seeks the key whose revision is meant: it is deleted, or, if it has a grace, marked.
  *
  * What can go wrong: a line that is longer than a page: a larger page is asked for. What was meant
  * is gone: so it is told. */
