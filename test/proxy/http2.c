@@ -1,10 +1,10 @@
 /* http2.c: which frames does a stream of HTTP/2 consist of, and which of them tell of events?
  *
  * A frame is a length of three bytes, a type, flags, the number of a stream, and so many bytes.
- * Those of type DATA carry messages of gRPC: a byte, a length of four, and fields. An answer of etcd
- * to a watch has its events in field 11, which no other answer has, behind a few short ones. The
- * head of a frame is kept back until it is known what it is; then it is decided whether the frame
- * passes.
+ * Those of type DATA carry messages of gRPC: a byte, a length of four, and fields. An answer of
+ * etcd to a watch has its events in field 11, which no other answer has, behind a few short ones.
+ * The head of a frame is kept back until it is known what it is; then it is decided whether the
+ * frame passes.
  *
  * What can go wrong: the stream is not HTTP/2; then lengths are nonsense, and all passes that does
  * not look like an event. A message that does not fit into its frame passes, too: the rest of it
