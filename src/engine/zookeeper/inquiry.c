@@ -3,7 +3,7 @@
  * The happy path of LIST: the children of the root are the locks; of each that matches its line is
  * asked for, then each node of the line, in its order, and told. A BREAK asks for one line, and for
  * its nodes until one has the number that is meant: it is deleted, or, if it has a grace, marked.
- * Behind a `sync`: a server that lags would say that a turn which has just begun is over.
+ * Both behind a `sync`: a server that lags would say that a turn which has just begun is over.
  *
  * What can go wrong: what was listed may be gone when it is asked for: it is left out. A line that
  * is longer than memory: HF_ENOMEM. */
@@ -78,6 +78,7 @@ static void ask_root(struct hf__zookeeper *conn)
     memcpy(root, conn->root, bytes + 1);
     while (bytes > 0 && root[bytes - 1] == '/')
         root[--bytes] = '\0';
+    hf__ask_sync(conn, root);
     ask(conn, HF__STEP_LIST_ROOT, HF__OPCODE_GET_CHILDREN, root, 0);
 }
 

@@ -416,7 +416,7 @@ uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
 
 /* --- together.c: lists for many --- */
 
-/* One more answer that the course waits for: the line, with all nodes that were asked for so far. */
+/* One more answer that the course waits for: the line, with all nodes asked for so far. */
 void hf__together_list(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__together_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
                        struct hf__jute_reader *answer);
