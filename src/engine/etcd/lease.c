@@ -388,13 +388,23 @@ void hf__lease_hear_kept(struct hf__etcd *conn, const struct hf__rpc_event *even
     hf__message_free(&conn->memory, &response->base);
 }
 
+/* A turn may be much shorter than the least lease of the server: measured by that, what is fresh
+ * enough for the lease would be too old for the turn, which would ask again at once, for ever. */
+static bool is_fresh(const struct hf__etcd *conn, const struct hf__stand *stand)
+{
+    const struct hf__lease *lease = stand->lease;
+    uint64_t least_ns = stand->lease_ns < lease->ttl_ns ? stand->lease_ns : lease->ttl_ns;
+
+    return conn->now_ns < lease->alive_ns + least_ns / FRESH;
+}
+
 void hf__lease_renew(struct hf__etcd *conn, struct hf__stand *stand)
 {
     struct hf__lease *lease = stand->lease;
 
     stand->entry.sent = true;
     hf__list_remove(&stand->renewal);
-    if (!stand->extends && conn->now_ns < lease->alive_ns + lease->ttl_ns / FRESH)
+    if (!stand->extends && is_fresh(conn, stand))
         answer_alive(conn, stand);
     else
         hf__list_append(&lease->renewals, &stand->renewal);
