@@ -181,25 +181,48 @@ static bool is_too_old(const char *version)
     return digits > 0 && hf__text_to_u64(version + 2, digits, &minor) && minor < 4;
 }
 
+/* Those of the URL must be one: what we hold at one cluster, another gives to anybody. */
+static bool is_stranger(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header)
+{
+    if (conn->cluster_id == 0 && header)
+        conn->cluster_id = header->cluster_id;
+    return header && header->cluster_id != conn->cluster_id;
+}
+
+/* Why this server is none for us; HF_OK: it is one. */
+static int judge(struct hf__etcd *conn, const Hf__Etcd__StatusResponse *response)
+{
+    const char *peer = hf__stream_peer(conn->links[HF__WAY_CALLS].stream);
+    char shown[32];
+
+    if (is_stranger(conn, response->header))
+        return hf__error_set(conn->base.error, HF_EINTEGRITY,
+                             "%s: it belongs to another cluster than the one before", peer);
+    if (is_too_old(response->version)) {
+        (void)hf__text_escape(response->version, strlen(response->version), shown, sizeof(shown));
+        return hf__error_set(conn->base.error, HF_EUNSUPPORTED,
+                             "the server is etcd %s; 3.4 is the least", shown);
+    }
+    if (response->islearner)
+        return hf__error_set(conn->base.error, HF_EUNREACHABLE,
+                             "the server is a learner, and takes no part yet");
+    if (response->leader == 0)
+        return hf__error_set(conn->base.error, HF_EUNREACHABLE, "%s: it knows no leader", peer);
+    return HF_OK;
+}
+
 static void hear_status(struct hf__etcd *conn, const struct hf__rpc_event *event)
 {
     Hf__Etcd__StatusResponse *response =
         hf__query_unpack(conn, &hf__etcd__status_response__descriptor, event);
+    int status;
 
     if (!response)
         return;
     conn->greetings_left--;
-    if (is_too_old(response->version))
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EUNSUPPORTED,
-                                         "the server is etcd %.20s; 3.4 is the least",
-                                         response->version));
-    else if (response->islearner)
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EUNREACHABLE,
-                                         "the server is a learner, and takes no part yet"));
-    else if (response->leader == 0)
-        hf__etcd_end(conn,
-                     hf__error_set(conn->base.error, HF_EUNREACHABLE, "%s: it knows no leader",
-                                   hf__stream_peer(conn->links[HF__WAY_CALLS].stream)));
+    status = judge(conn, response);
+    if (status < 0)
+        hf__etcd_end(conn, status);
     hf__message_free(&conn->memory, &response->base);
 }
 

@@ -61,6 +61,7 @@ struct hf__quest {
     uint32_t course;         /* of the stand, or of the listing: answers to an earlier one mean
                               * nothing */
     int64_t lease_id;
+    int64_t seen_revision; /* when it was asked */
 };
 
 /* Turns of equal length share one; a turn that must not be renewed has its own. */
@@ -224,11 +225,12 @@ struct hf__etcd {
     struct hf__watch watch;
     struct hf__rpc_call *keeping; /* the stream of signs of life; NULL: none is open */
     struct hf__listing listing;
-    uint64_t evict_at_ns; /* no stand has an earlier one */
-    uint64_t look_at_ns;  /* when somebody may look though nothing was heard */
-    uint64_t probe_ns;    /* when the probe that is under way was sent; 0: none is */
-    int64_t seen_revision;
-    uint64_t lease_count; /* so many were made */
+    uint64_t evict_at_ns;  /* no stand has an earlier one */
+    uint64_t look_at_ns;   /* when somebody may look though nothing was heard */
+    uint64_t probe_ns;     /* when the probe that is under way was sent; 0: none is */
+    int64_t seen_revision; /* the greatest that a transaction was answered with */
+    uint64_t cluster_id;   /* of the first that greeted us; 0: none did */
+    uint64_t lease_count;  /* so many were made */
     uint64_t client_id;
 
     bool is_raw; /* layout=etcd: names as they are */

@@ -10,15 +10,17 @@
  * before the answer which it belongs to: the line remembers the revision that was told last, and
  * what was read before that is read again. The lease has ended: its keys are gone, and a claim
  * begins anew with another one. A holder that was broken with a grace: its value says so, and
- * whoever waits for it deletes it when that time is over. */
+ * whoever waits for it deletes it when that time is over. A server whose revisions contradict each
+ * other, or fall, is left. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "engine/etcd/etcd.h"
 
-#define NEAREST   16  /* of those that may stand in the way, so many are read at a time */
-#define TRIES_MAX 100 /* of one course that finds the world changed again and again */
-#define LOOKS_NS  (2 * HF__NS_PER_S) /* between two looks though nothing was heard */
+#define NEAREST      16  /* of those that may stand in the way, so many are read at a time */
+#define TRIES_MAX    100 /* of one course that finds the world changed again and again */
+#define LOOKS_NS     (2 * HF__NS_PER_S) /* between two looks though nothing was heard */
+#define REVISION_MAX (INT64_MAX / 256)  /* a fence has it, and a byte more */
 
 /* --- questions --- */
 
@@ -417,8 +419,8 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
     const Hf__Etcd__RangeResponse *second = hf__txn_ranged(response, 1);
     bool is_found = !response->succeeded && own && own->n_kvs == 1;
 
-    if (!second || !response->header || (!response->succeeded && !own) ||
-        response->header->revision <= 0 || (is_found && own->kvs[0]->create_revision <= 0)) {
+    if (!second || response->succeeded == (own != NULL) ||
+        (is_found && !hf__stand_owns(stand, &own->kvs[0]->key))) {
         hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
                                          "the server answered what was not asked"));
         return;
@@ -457,7 +459,7 @@ static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__stand_answer(conn, stand, HF__REPLY_GONE);
         return;
     }
-    if (!own || own->n_kvs != 1 || !response->header) {
+    if (!own || own->n_kvs != 1 || !hf__stand_owns(stand, &own->kvs[0]->key)) {
         hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
                                          "the server answered what was not asked"));
         return;
@@ -512,10 +514,44 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__stand_fail_by(conn, stand, event);
 }
 
+static bool were_made_by(const Hf__Etcd__RangeResponse *range, int64_t revision)
+{
+    for (size_t i = 0; i < range->n_kvs; i++) {
+        if (range->kvs[i]->create_revision <= 0 || range->kvs[i]->create_revision > revision)
+            return false;
+    }
+    return true;
+}
+
+/* Revisions are the order of the line: what contradicts them must not be taken for a place in it.
+ * Whoever was asked after one was seen has it; if not, it has forgotten, and perhaps a holder. */
+static int check_revision(struct hf__etcd *conn, const struct hf__quest *quest,
+                          const Hf__Etcd__TxnResponse *response)
+{
+    int64_t revision = response->header ? response->header->revision : 0;
+    bool is_sound = revision > 0 && revision <= REVISION_MAX;
+
+    for (size_t i = 0; is_sound && i < response->n_responses; i++) {
+        const Hf__Etcd__RangeResponse *range = hf__txn_ranged(response, i);
+
+        is_sound = !range || were_made_by(range, revision);
+    }
+    if (!is_sound)
+        return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server answered what cannot be");
+    if (revision < quest->seen_revision)
+        return hf__error_set(conn->base.error, HF_EINTEGRITY,
+                             "the server is at revision %lld, and has been at %lld",
+                             (long long)revision, (long long)quest->seen_revision);
+    if (conn->seen_revision < revision)
+        conn->seen_revision = revision;
+    return HF_OK;
+}
+
 void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
                        const struct hf__rpc_event *event)
 {
     Hf__Etcd__TxnResponse *response;
+    int status;
 
     if (quest->course != quest->stand->course)
         return;
@@ -526,7 +562,10 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
     response = hf__query_unpack(conn, &hf__etcd__txn_response__descriptor, event);
     if (!response)
         return;
-    if (quest->query == HF__QUERY_CLAIM)
+    status = check_revision(conn, quest, response);
+    if (status < 0)
+        hf__etcd_end(conn, status);
+    else if (quest->query == HF__QUERY_CLAIM)
         hear_claim(conn, quest, response);
     else if (quest->query == HF__QUERY_LOOK)
         hear_look(conn, quest, response);

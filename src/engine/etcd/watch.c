@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "engine/etcd/etcd.h"
 
 void hf__watch_open(struct hf__etcd *conn)
@@ -27,6 +28,7 @@ void hf__watch_open(struct hf__etcd *conn)
     if (bytes > 0)
         end[bytes - 1]++;
     create.prev_kv = true;
+    create.fragment = true; /* many events at once may be more than a message of ours */
     create.key = hf__etcd_bytes(bytes > 0 ? conn->prefix : "", bytes > 0 ? bytes : 1);
     create.range_end = hf__etcd_bytes(bytes > 0 ? end : "", bytes > 0 ? bytes : 1);
     request.request_union_case = HF__ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
@@ -124,10 +126,13 @@ static int status_of(const char *reason)
 
 static void hear_response(struct hf__etcd *conn, const Hf__Etcd__WatchResponse *response)
 {
+    const char *reason = response->cancel_reason;
+    char shown[HF__ERROR_BYTES / 2];
+
     if (response->canceled || response->compact_revision > 0) {
-        hf__etcd_end(conn,
-                     hf__error_set(conn->base.error, status_of(response->cancel_reason),
-                                   "the server ended the watch: %.100s", response->cancel_reason));
+        (void)hf__text_escape(reason, strlen(reason), shown, sizeof(shown));
+        hf__etcd_end(conn, hf__error_set(conn->base.error, status_of(reason),
+                                         "the server ended the watch: %s", shown));
         return;
     }
     if (response->created && !conn->watch.is_up) {
