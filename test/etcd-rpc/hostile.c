@@ -232,7 +232,7 @@ TEST(hostile, what_it_has_us_keep_has_a_limit)
     struct hf__rpc_options options = { .memory_bytes_max = 1u << 20 };
     struct peer *peer = peer_new(&options);
     struct frames frames = { .count = 0 };
-    static const uint8_t prefix[] = { 0, 0, 0x3f, 0xff, 0xff };
+    static const uint8_t prefix[] = { 0, 0, 0x0f, 0xff, 0xff };
     static const uint8_t piece[16000];
 
     for (uint64_t i = 0; i < 90; i++)
@@ -252,12 +252,12 @@ TEST(hostile, what_it_has_us_keep_has_a_limit)
     peer_free(peer);
 }
 
-/* 3 MB are announced; nothing is taken for what has not come. */
+/* 2 MB are announced; nothing is taken for what has not come. */
 TEST(hostile, takes_no_memory_for_what_was_only_announced)
 {
     struct peer *peer = asking();
     struct frames frames = { .count = 0 };
-    static const uint8_t prefix[] = { 0, 0, 0x2f, 0xff, 0xff, 'x' };
+    static const uint8_t prefix[] = { 0, 0, 0x1f, 0xff, 0xff, 'x' };
 
     frames_settings(&frames);
     frames_headers(&frames, 0, 1, GOOD_HEADERS);

@@ -228,6 +228,22 @@ def much_that_others_write_behind_the_prefix_harms_nobody(world):
         waiter.release()
 
 
+@case
+def the_largest_values_that_others_write_behind_the_prefix_harm_nobody(world):
+    """An event tells a value and the one before it."""
+    with setting(world, 2, through=True) as (here, holder, waiter):
+        here.open(holder, waiter)
+        holder.acquire("n")
+        here.stand(waiter)
+        links = here.proxy.stat()["links"]
+        for number in range(6):
+            here.store.put(f"{ROOT}app/{number % 2}", "x" * 1572000)
+        holder.release()
+        waiter.do("wait -1")
+        check_equal(here.proxy.stat()["links"], links, "connections")
+        waiter.release()
+
+
 # --- who goes when ---
 
 

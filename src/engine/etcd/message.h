@@ -20,9 +20,9 @@
 #include "engine/etcd/memory.h"
 #include "engine/etcd/rpc.h"
 
-/* A good size for the memory that messages are unpacked into: a message of 4 MiB holds its keys and
+/* A good size for the memory that messages are unpacked into: a message of 3 MiB holds its keys and
  * values once more; one that says nothing in many words would become sixty times as large. */
-#define HF__MESSAGE_MEMORY_MAX (16u << 20)
+#define HF__MESSAGE_MEMORY_MAX (3328u << 10)
 
 /* Behind what the buffer holds already. All or nothing: HF_ELIMIT, HF_ENOMEM. */
 int hf__message_pack(const ProtobufCMessage *message, struct hf__buffer *out);

@@ -200,7 +200,7 @@ static void next_page(struct hf__etcd *conn, const Hf__Etcd__KeyValue *from, boo
     size_t bytes = from->key.len;
 
     if (whole && listing->page_limit < PAGE_MAX)
-        listing->page_limit *= 4; /* one line alone does not fit into it */
+        listing->page_limit *= 2; /* one line alone does not fit into it */
     if (bytes >= sizeof(listing->key)) {
         answer(conn, HF__REPLY_FAILED,
                hf__error_set(conn->base.error, HF_ELIMIT, "a key of %zu bytes", bytes));

@@ -23,7 +23,7 @@
 #include "engine/etcd/rpc_inside.h"
 #include "holdfast/holdfast.h"
 
-#define OUTPUT_BYTES_HIGH (1u << 20) /* with so many waiting nghttp2 is not asked for more */
+#define OUTPUT_BYTES_HIGH (256u << 10) /* with so many waiting nghttp2 is not asked for more */
 #define OUTPUT_BYTES_MAX  (2u << 20)
 
 /* --- beginning and end --- */

@@ -240,7 +240,8 @@ static int make_room(struct hf__rpc *rpc, struct hf__rpc_call *call, size_t coun
         return 0;
     while (room - message->got < count)
         room *= 2;
-    room = room < message->count ? room : message->count;
+    if (room > message->count / 2) /* rather than once more, with two of them for a while */
+        room = message->count;
     message = hf__memory_resize(&rpc->theirs, message, sizeof(*message) + room);
     if (!message)
         return hf__rpc_condemn_by(rpc, NGHTTP2_ERR_NOMEM);
