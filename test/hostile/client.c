@@ -1,12 +1,15 @@
 /* client.c (hostile): what does a program see of a server that means harm?
  *
- *     client URL GOOD-URL NAME [first] [fences] [patient] [extra WAIT-MS]
+ *     client URL GOOD-URL NAME [first] [fences] [patient] [longer] [breaks] [mended]
+ *            [extra WAIT-MS]
  *
  * Uses every kind of request on URL once: it takes NAME, extends, downgrades, breaks, gives back,
  * lists a lock that is held through GOOD-URL, and waits for it in vain. `first`: GOOD-URL is opened
  * only when it is needed. `fences`: NAME is taken through GOOD-URL too, before (unless `first`) and
- * after. `patient`: it has time, because it must succeed. `extra`: before all that it takes
- * NAME-extra, which somebody else has left there.
+ * after. `patient`: it has time, because it must succeed. `longer`: it extends to another length
+ * than it took it for. `breaks`: it takes NAME-broken away from the honest one. `mended`: at last
+ * it prints `mend`, waits for a line, from when on the server is honest, and takes NAME-mended.
+ * `extra`: before all that it takes NAME-extra, which somebody else has left there.
  *
  * Prints a line for each call, `CALL STATUS MILLISECONDS TEXT`; a line `fence CALL NUMBER` for each
  * grant; and last `memory N`: the most that this process ever had in memory, in KiB. It exits with
@@ -17,14 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <holdfast/holdfast.h>
 
 #define CONNECT_MS 1000
 #define LEASE_MS   300
 #define WAIT_MS    700
+#define LONGER_MS  4000
 #define PATIENT_MS 5000
 #define FULL_MS    20000
+#define AGAIN_US   50000
 
 struct plan {
     const char *url;
@@ -33,6 +39,9 @@ struct plan {
     bool first;
     bool fences;
     bool patient;
+    bool longer;
+    bool breaks;
+    bool mended;
     int64_t extra_ms; /* 0: none */
 };
 
@@ -154,6 +163,57 @@ static void use_grant(hf_client *client, const char *name, hf_grant *grant, int6
     (void)tell(client, "release", hf_release(grant), began_ms);
 }
 
+/* As a program that comes again: a client may be told at once what the last server had said. */
+static int acquire_at_last(hf_client *client, const char *name, hf_grant **out_grant)
+{
+    struct hf_acquire_options options = terms(FULL_MS, FULL_MS);
+    int64_t began_ms = now_ms();
+    int status;
+
+    do {
+        status = hf_acquire(client, name, &options, out_grant);
+        (void)usleep(AGAIN_US);
+    } while (status < 0 && now_ms() < began_ms + FULL_MS);
+    return tell(client, "mended", status, began_ms);
+}
+
+/* The server is honest again, and that must be found out. */
+static void be_served_again(hf_client **client, const struct plan *plan)
+{
+    char line[16];
+    char name[256];
+    hf_grant *grant = NULL;
+    int64_t began_ms;
+
+    (void)printf("mend\n");
+    (void)fflush(stdout);
+    if (!fgets(line, sizeof(line), stdin))
+        exit(EXIT_FAILURE);
+    (void)snprintf(name, sizeof(name), "%s-mended", plan->name);
+    if (!*client && open_client(plan->url, "mended-open", FULL_MS, client) < 0)
+        return;
+    if (acquire_at_last(*client, name, &grant) < 0)
+        return;
+    began_ms = now_ms();
+    (void)tell(*client, "mended-release", hf_release(grant), began_ms);
+}
+
+static void break_other(hf_client *client, hf_client *good, const struct plan *plan)
+{
+    struct hf_acquire_options options = terms(FULL_MS, FULL_MS);
+    char name[256];
+    hf_grant *theirs = NULL;
+    int64_t began_ms;
+
+    (void)snprintf(name, sizeof(name), "%s-broken", plan->name);
+    if (acquire(good, "good-broken", name, &options, &theirs) < 0)
+        exit(EXIT_FAILURE);
+    began_ms = now_ms();
+    (void)tell(client, "break-other", hf_client_break(client, name, hf_grant_fence(theirs)),
+               began_ms);
+    hf_release_start(theirs);
+}
+
 static void tell_memory(void)
 {
     char line[256];
@@ -187,7 +247,7 @@ static void use_client(hf_client *client, const struct plan *plan)
     if (plan->extra_ms > 0)
         take_extra(client, plan);
     if (acquire(client, "acquire", plan->name, &options, &grant) == HF_OK)
-        use_grant(client, plan->name, grant, lease_ms);
+        use_grant(client, plan->name, grant, plan->longer ? LONGER_MS : lease_ms);
 }
 
 static void play(const struct plan *plan)
@@ -204,6 +264,10 @@ static void play(const struct plan *plan)
         good = open_good(plan);
     if (is_open)
         wait_in_vain(client, good, plan->name);
+    if (is_open && plan->breaks)
+        break_other(client, good, plan);
+    if (plan->mended)
+        be_served_again(&client, plan);
     began_ms = now_ms();
     hf_close(client);
     (void)tell(NULL, "close", HF_OK, began_ms);
@@ -225,6 +289,9 @@ int main(int argument_count, char **arguments)
         plan.first = plan.first || strcmp(arguments[i], "first") == 0;
         plan.patient = plan.patient || strcmp(arguments[i], "patient") == 0;
         plan.fences = plan.fences || strcmp(arguments[i], "fences") == 0;
+        plan.longer = plan.longer || strcmp(arguments[i], "longer") == 0;
+        plan.breaks = plan.breaks || strcmp(arguments[i], "breaks") == 0;
+        plan.mended = plan.mended || strcmp(arguments[i], "mended") == 0;
         if (strcmp(arguments[i], "extra") == 0 && i + 1 < argument_count)
             plan.extra_ms = strtoll(arguments[i + 1], NULL, 10);
     }
