@@ -217,8 +217,9 @@ class Net:
 
 
 @contextlib.contextmanager
-def divided(world, clients):
-    with Net(world) as net, three(world, clients, through=True, between=net.between) as all_here:
+def divided(world, clients, **options):
+    with Net(world) as net, three(world, clients, through=True, between=net.between,
+                                  **options) as all_here:
         yield [net] + all_here
 
 

@@ -343,6 +343,35 @@ def a_break_deletes_the_key_and_tells_its_holder(world):
 
 
 @case
+def a_break_takes_away_what_is_held_and_from_nobody_who_waits(world):
+    with setting(world, 5) as (here, holder, waiter, reader, second, breaker):
+        here.open(holder, waiter, reader, second, breaker)
+        holder.acquire("n")
+        here.stand(waiter)
+        reader.do(f"mode {SHARED}")
+        here.stand(reader)
+        for key in line(here)[1:]:
+            breaker.do(f"break {key.revision * 256} n", "ELOST")
+        check_equal(len(line(here)), 3, "those in line")
+        check_pending(waiter, "who waits")
+        check_pending(reader, "the reader that waits")
+        holder.release()
+        fence = waiter.do("wait -1").fence
+        waiter.do("downgrade")
+        shared = reader.do("wait -1").fence
+        second.do(f"mode {SHARED}")
+        second.acquire("n", wait_ms=0)
+        breaker.do(f"break {shared} n")
+        wait_lost(reader, "broken")
+        check_equal(second.ask("valid"), "1", "the reader behind it")
+        breaker.do(f"break {fence} n")
+        wait_lost(waiter, "broken")
+        breaker.do(f"break {line(here)[0].revision * 256} n")
+        wait_lost(second, "broken")
+        check_empty(here)
+
+
+@case
 def what_etcdctl_holds_is_broken_too(world):
     with setting(world, 1) as (here, breaker):
         here.open(breaker)

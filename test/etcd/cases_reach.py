@@ -6,6 +6,7 @@ import time
 import servers
 from client import Answer, check_run, run
 from harness import case, check, check_equal, wait_until
+from cases_cluster import divided
 from setting import ROOT, check_empty, check_nothing, line, setting, three
 
 SECRET = "s3cret with blanks/and@delimiters"
@@ -233,6 +234,40 @@ def without_a_majority_nobody_comes_in(world):
         check(patient.hear().startswith("0"), "the open that waited")
         patient.acquire("n")
         patient.release()
+
+
+@case
+def a_member_that_has_lost_the_majority_and_does_not_know_it_lets_nobody_in(world):
+    """It takes itself for the leader until an election would have been due."""
+    slow = {"heartbeat-interval": 100, "election-timeout": 5000}
+    with three(world, 2, config=slow) as (here, client, patient):
+        leader = here.store.leader()
+        alone = here.store.url(at=[f"127.0.0.1:{leader.port}"])
+        others = [server for server in here.servers if server is not leader]
+        for server in others:
+            server.freeze()
+        client.open(alone, "EUNREACHABLE", connect_ms=2000)
+        check_equal(leader.mode(), "leader", "whom it takes itself for")
+        for server in others:
+            server.thaw()
+        patient.open(alone)
+        patient.acquire("n")
+        patient.release()
+
+
+@case
+def who_comes_to_a_member_that_is_cut_off_is_sent_on(world):
+    """As above, of one alone: the others have the majority."""
+    slow = {"heartbeat-interval": 100, "election-timeout": 5000}
+    with divided(world, 4, config=slow) as (net, here, *clients):
+        follower = here.store.followers()[0]
+        net.cut_off(here, follower)
+        for client in clients:
+            client.open(here.url())
+            client.acquire("n", wait_ms=5000)
+            client.release()
+        check_equal(follower.mode(), "follower", "what it takes itself for")
+        net.mend()
 
 
 @case

@@ -191,9 +191,22 @@ PAGES = {
     "the page before": written(lambda message: message + b"".join(
         field(2, one) for one in every(message, 2)[::-1])),
 }
-SOUGHT = {
-    "another's": names(b"n/w7"), "many": names(*[b"n/w%d" % number for number in range(1000)]),
-}
+
+
+def sought(key, made=None):
+    """The key that was to be broken: this one, made then, or at the time that was asked for."""
+    def make(good):
+        number = made or get(every(good.request, 2)[0], 1, 12)
+        part = pack((1, pack((2, pack((1, key), (2, number), (3, number))), (4, 1))))
+        rest = every(good.message, 3)[1:]
+        return good.frames(but(good.message, (3, None)) + b"".join(
+            field(3, one) for one in [part, *rest]))
+
+    return sent(make)
+
+
+SOUGHT = {"another's key": sought(b"elsewhere/w7"), "another number": sought(b"elsewhere/w7", 7),
+          "a key of no bytes": sought(b"")}
 TERMS = {
     "TTL -1": put((3, -1)), "TTL 0": put((3, None)), "TTL of 63 bits": put((3, LONG_MAX)),
     "another's lease": put((2, 4711)), "100000 keys": put(*[(5, b"key")] * 100000),
@@ -291,9 +304,9 @@ OWN = {
     "status": STATUSES, "members": MEMBERS, "login": LOGINS, "grant": GRANTS | LYING_GRANTS,
     "kept": KEPT | LYING_KEPT, "claim": TXNS | REVISIONS | LINES, "look": TXNS | REVISIONS | LINES,
     "move": TXNS | REVISIONS, "lower": TXNS | REVISIONS, "undo": TXNS | LINES, "break": TXNS,
-    "list": PAGES | REVISIONS, "seek": SOUGHT | PAGES, "term": TERMS, "delete": DELETIONS,
+    "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT, "term": TERMS, "delete": DELETIONS,
     "created": CREATED | LYING_CREATED, "event": EVENTS | LYING_EVENTS | FLOODS,
-    "probe": REVISIONS, "range": REVISIONS,
+    "probe": REVISIONS, "hello": REVISIONS,
 }
 # What must not be taken for an answer, by step: the others may be true.
 FALSE = {

@@ -29,9 +29,7 @@ def step_of_range(request):
     """The greeting asks for a key alone; a probe for a number alone."""
     if http2.get(request, 9):
         return "probe"
-    if http2.get(request, 12):
-        return "seek"
-    return "list" if http2.get(request, 3) else "range"
+    return "hello" if http2.get(request, 8) else "list"
 
 
 def step_of_txn(request):
@@ -43,7 +41,7 @@ def step_of_txn(request):
     if targets == [1, 4]:
         return "look"
     if not targets:
-        return "undo"
+        return "undo" if puts else "seek"
     if not puts:
         return "break"
     return {b"r": "lower", b"!": "break"}.get((http2.get(puts[0], 2) or b"")[:1], "move")

@@ -1,9 +1,9 @@
 /* engine.c: etcd behind the seam: requests become calls, answers and events become replies.
  *
  * open() goes to one of the servers, and to the next if that one is not there: who we are, which
- * server it is, and the watch; then it is up. submit() only writes down, and advance() sends,
- * reads, and hands out one reply at a time. Renewals are not asked one by one: that the lease lives
- * is enough.
+ * server it is, a read that only a leader with a majority answers, and the watch; then it is up.
+ * submit() only writes down, and advance() sends, reads, and hands out one reply at a time. Renewals
+ * are not asked one by one: that the lease lives is enough.
  *
  * What can go wrong: a connection dies: whoever waits is answered, and the next open() goes on with
  * the leases and keys that there are. */
@@ -125,6 +125,7 @@ static void greet(struct hf__etcd *conn)
 {
     Hf__Etcd__StatusRequest status = HF__ETCD__STATUS_REQUEST__INIT;
     Hf__Etcd__MemberListRequest members = HF__ETCD__MEMBER_LIST_REQUEST__INIT;
+    Hf__Etcd__RangeRequest hello = HF__ETCD__RANGE_REQUEST__INIT;
 
     for (size_t way = 0; *conn->token && way < HF__WAYS; way++) {
         if (hf__rpc_set_token(conn->links[way].rpc, conn->token) < 0)
@@ -133,10 +134,16 @@ static void greet(struct hf__etcd *conn)
     }
     if (conn->ending)
         return;
-    conn->greetings_left = 3;
+    hello.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
+                               conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
+    hello.limit = 1;
+    hello.keys_only = true;
+    conn->greetings_left = 4;
     (void)hf__query_send(conn, HF__QUERY_STATUS, HF__WAY_CALLS, &status.base);
     if (!conn->ending)
         (void)hf__query_send(conn, HF__QUERY_MEMBERS, HF__WAY_CALLS, &members.base);
+    if (!conn->ending)
+        (void)hf__query_send(conn, HF__QUERY_HELLO, HF__WAY_CALLS, &hello.base);
     if (!conn->ending)
         hf__watch_open(conn);
 }
@@ -257,11 +264,14 @@ void hf__etcd_hear_greeting(struct hf__etcd *conn, const struct hf__quest *quest
                             const struct hf__rpc_event *event)
 {
     bool perhaps;
+    int status = event->kind == HF__RPC_FAILED ? hf__query_status(conn, event, &perhaps) : HF_OK;
 
     if (quest->query == HF__QUERY_MEMBERS)
         hear_members(conn, event);
-    else if (event->kind == HF__RPC_FAILED)
-        hf__etcd_end(conn, hf__query_status(conn, event, &perhaps));
+    else if (quest->query == HF__QUERY_HELLO && (status == HF_OK || status == HF_EDENIED))
+        conn->greetings_left--; /* denied, but not before the leader was asked */
+    else if (status < 0)
+        hf__etcd_end(conn, status);
     else if (quest->query == HF__QUERY_LOGIN)
         hear_login(conn, event);
     else

@@ -36,7 +36,8 @@ enum hf__query {
     HF__QUERY_LOGIN,
     HF__QUERY_STATUS,
     HF__QUERY_MEMBERS,
-    HF__QUERY_PROBE, /* a read that only the true leader can answer */
+    HF__QUERY_HELLO, /* a read that only the true leader can answer */
+    HF__QUERY_PROBE, /* the same, again and again */
     HF__QUERY_GRANT, /* a lease */
     HF__QUERY_REVOKE,
     HF__QUERY_CLAIM,

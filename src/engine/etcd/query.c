@@ -27,9 +27,9 @@ static const char *path_of(enum hf__query query)
         return "/etcdserverpb.Lease/LeaseRevoke";
     case HF__QUERY_TERM:
         return "/etcdserverpb.Lease/LeaseTimeToLive";
+    case HF__QUERY_HELLO:
     case HF__QUERY_PROBE:
     case HF__QUERY_LIST:
-    case HF__QUERY_SEEK:
         return "/etcdserverpb.KV/Range";
     case HF__QUERY_DELETE:
         return "/etcdserverpb.KV/DeleteRange";
@@ -39,6 +39,7 @@ static const char *path_of(enum hf__query query)
     case HF__QUERY_UNDO:
     case HF__QUERY_MOVE:
     case HF__QUERY_LOWER:
+    case HF__QUERY_SEEK:
     case HF__QUERY_BREAK:
         return "/etcdserverpb.KV/Txn";
     }
@@ -178,6 +179,7 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
     case HF__QUERY_LOGIN:
     case HF__QUERY_STATUS:
     case HF__QUERY_MEMBERS:
+    case HF__QUERY_HELLO:
         hf__etcd_hear_greeting(conn, quest, event);
         return;
     case HF__QUERY_PROBE:

@@ -3,10 +3,11 @@
  * The happy path of LIST: the keys behind the prefix are read page by page, all of one revision.
  * The keys of a lock lie side by side; a line that is whole in its page is put into the order of
  * its revisions and told, one after the other; the next page begins with the first that is not. A
- * BREAK seeks the key whose revision is meant: it is deleted, or, if it has a grace, marked.
+ * BREAK seeks the key whose revision is meant: if it holds, it is deleted, or, if it has a grace,
+ * marked.
  *
  * What can go wrong: a line that is longer than a page: a larger page is asked for. What was meant
- * is gone: so it is told. */
+ * is gone, or waits, and so has no fence yet: it is told as gone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #define PAGE     500
 #define PAGE_MAX 65536
+#define AHEAD    2 /* so many before a turn are enough to tell whether it holds */
 
 static void drop_page(struct hf__etcd *conn)
 {
@@ -60,10 +62,9 @@ static void put_end(const char *key, size_t key_bytes, char *out_end)
         out_end[key_bytes - 1]++;
 }
 
-static void ask_range(struct hf__etcd *conn, enum hf__query query,
-                      const Hf__Etcd__RangeRequest *request)
+static void ask_about(struct hf__etcd *conn, enum hf__query query, const ProtobufCMessage *message)
 {
-    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, &request->base);
+    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, message);
 
     if (quest)
         quest->course = conn->listing.number;
@@ -80,20 +81,49 @@ static void ask_page(struct hf__etcd *conn)
     request.range_end = hf__etcd_bytes(end, conn->prefix_bytes);
     request.limit = listing->page_limit;
     request.revision = listing->revision;
-    ask_range(conn, HF__QUERY_LIST, &request);
+    ask_about(conn, HF__QUERY_LIST, &request.base);
 }
 
+/* What came before the turn that is to be broken: the last of those keys. */
+static void read_ahead(struct hf__txn *txn, const struct hf__listing *listing,
+                       ProtobufCBinaryData from, ProtobufCBinaryData to)
+{
+    Hf__Etcd__RangeRequest *range = hf__txn_range(txn, from);
+
+    range->range_end = to;
+    range->max_create_revision = (int64_t)(listing->fence / 256) - 1;
+    range->sort_target = HF__ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    range->sort_order = HF__ETCD__RANGE_REQUEST__SORT_ORDER__DESCEND;
+    range->limit = AHEAD;
+}
+
+/* The key that has this number, and who is in its way: anybody, or those who are not written down
+ * as readers. */
 static void seek(struct hf__etcd *conn)
 {
     struct hf__listing *listing = &conn->listing;
-    Hf__Etcd__RangeRequest request = HF__ETCD__RANGE_REQUEST__INIT;
+    size_t bytes = listing->key_bytes;
     char end[HF__LOCK_KEY_BYTES];
+    char readers[HF__LOCK_KEY_BYTES + 1];
+    char behind[HF__LOCK_KEY_BYTES + 1];
+    ProtobufCBinaryData from = hf__etcd_bytes(listing->key, bytes);
+    ProtobufCBinaryData to = hf__etcd_bytes(end, bytes);
+    Hf__Etcd__RangeRequest *own;
+    struct hf__txn txn;
 
-    put_end(listing->key, listing->key_bytes, end);
-    request.key = hf__etcd_bytes(listing->key, listing->key_bytes);
-    request.range_end = hf__etcd_bytes(end, listing->key_bytes);
-    request.min_create_revision = request.max_create_revision = (int64_t)(listing->fence / 256);
-    ask_range(conn, HF__QUERY_SEEK, &request);
+    put_end(listing->key, bytes, end);
+    memcpy(readers, listing->key, bytes);
+    memcpy(behind, listing->key, bytes);
+    readers[bytes] = 'r';
+    behind[bytes] = 's';
+    hf__txn_init(&txn);
+    own = hf__txn_range(&txn, from);
+    own->range_end = to;
+    own->min_create_revision = own->max_create_revision = (int64_t)(listing->fence / 256);
+    read_ahead(&txn, listing, from, to);
+    read_ahead(&txn, listing, from, hf__etcd_bytes(readers, bytes + 1));
+    read_ahead(&txn, listing, hf__etcd_bytes(behind, bytes + 1), to);
+    ask_about(conn, HF__QUERY_SEEK, &txn.request.base);
 }
 
 int hf__roster_start(struct hf__etcd *conn, const struct hf__request *request)
@@ -381,17 +411,52 @@ static void break_it(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
         quest->course = conn->listing.number;
 }
 
+static bool is_the_one(const struct hf__listing *listing, const Hf__Etcd__RangeResponse *own)
+{
+    const Hf__Etcd__KeyValue *kv = own && own->n_kvs == 1 ? own->kvs[0] : NULL;
+
+    return kv && (uint64_t)kv->create_revision == listing->fence / 256 &&
+           kv->key.len > listing->key_bytes &&
+           memcmp(kv->key.data, listing->key, listing->key_bytes) == 0;
+}
+
+/* A writer that has become a reader is in no reader's way: there is one at the most. */
+static bool holds(const struct hf__etcd *conn, const Hf__Etcd__TxnResponse *found,
+                  const Hf__Etcd__KeyValue *kv)
+{
+    struct hf__bearer bearer = { .mode = HF_EXCLUSIVE };
+    bool is_free = true;
+
+    if (!conn->is_raw)
+        hf__bearer_read((const char *)kv->value.data, kv->value.len, &bearer);
+    for (size_t i = bearer.mode == HF_SHARED ? 2 : 1; i < found->n_responses; i++) {
+        const Hf__Etcd__RangeResponse *ahead = hf__txn_ranged(found, i);
+
+        for (size_t at = 0; ahead && at < ahead->n_kvs; at++) {
+            struct hf__bearer other = { .mode = HF_EXCLUSIVE };
+
+            if (bearer.mode == HF_SHARED)
+                hf__bearer_read((const char *)ahead->kvs[at]->value.data, ahead->kvs[at]->value.len,
+                                &other);
+            is_free = is_free && other.mode == HF_SHARED;
+        }
+    }
+    return is_free;
+}
+
 static void hear_sought(struct hf__etcd *conn, const struct hf__rpc_event *event)
 {
-    Hf__Etcd__RangeResponse *found =
-        hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
+    Hf__Etcd__TxnResponse *found =
+        hf__query_unpack(conn, &hf__etcd__txn_response__descriptor, event);
+    const Hf__Etcd__RangeResponse *own;
 
     if (!found)
         return;
-    if (found->n_kvs == 0 || (uint64_t)found->kvs[0]->create_revision != conn->listing.fence / 256)
-        answer(conn, HF__REPLY_GONE, HF_OK);
+    own = hf__txn_ranged(found, 0);
+    if (is_the_one(&conn->listing, own) && holds(conn, found, own->kvs[0]))
+        break_it(conn, own->kvs[0]);
     else
-        break_it(conn, found->kvs[0]);
+        answer(conn, HF__REPLY_GONE, HF_OK);
     hf__message_free(&conn->memory, &found->base);
 }
 
