@@ -150,7 +150,7 @@ static void greet(struct hf__etcd *conn)
 
 static void log_in(struct hf__etcd *conn)
 {
-    Hf__Etcd__AuthenticateRequest request = HF__ETCD__AUTHENTICATE_REQUEST__INIT;
+    Hf__Etcd__AuthenticateRequest request;
 
     conn->is_greeting = true;
     conn->token[0] = '\0';
@@ -159,6 +159,7 @@ static void log_in(struct hf__etcd *conn)
         greet(conn);
         return;
     }
+    hf__etcd__authenticate_request__init(&request);
     request.name = conn->user;
     request.password = conn->password;
     (void)hf__query_send(conn, HF__QUERY_LOGIN, HF__WAY_CALLS, &request.base);
@@ -260,6 +261,22 @@ static void hear_members(struct hf__etcd *conn, const struct hf__rpc_event *even
     hf__message_free(&conn->memory, &response->base);
 }
 
+/* Denied, but not before the leader was asked: that will do. */
+static void hear_hello(struct hf__etcd *conn, const struct hf__rpc_event *event, int status)
+{
+    Hf__Etcd__RangeResponse *response = NULL;
+
+    if (status < 0 && status != HF_EDENIED) {
+        hf__etcd_end(conn, status);
+        return;
+    }
+    if (status == HF_OK)
+        response = hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
+    if (response)
+        hf__message_free(&conn->memory, &response->base);
+    conn->greetings_left--;
+}
+
 void hf__etcd_hear_greeting(struct hf__etcd *conn, const struct hf__quest *quest,
                             const struct hf__rpc_event *event)
 {
@@ -268,8 +285,8 @@ void hf__etcd_hear_greeting(struct hf__etcd *conn, const struct hf__quest *quest
 
     if (quest->query == HF__QUERY_MEMBERS)
         hear_members(conn, event);
-    else if (quest->query == HF__QUERY_HELLO && (status == HF_OK || status == HF_EDENIED))
-        conn->greetings_left--; /* denied, but not before the leader was asked */
+    else if (quest->query == HF__QUERY_HELLO)
+        hear_hello(conn, event, status);
     else if (status < 0)
         hf__etcd_end(conn, status);
     else if (quest->query == HF__QUERY_LOGIN)

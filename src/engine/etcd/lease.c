@@ -315,11 +315,17 @@ static void send_sign(struct hf__etcd *conn, struct hf__lease *lease, uint64_t p
 void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
                           const struct hf__rpc_event *event)
 {
+    Hf__Etcd__RangeResponse *response;
     bool perhaps;
     int status;
 
     conn->probe_ns = 0;
-    if (event->kind == HF__RPC_FAILED) {
+    if (event->kind == HF__RPC_ANSWER) {
+        response = hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
+        if (!response)
+            return;
+        hf__message_free(&conn->memory, &response->base);
+    } else {
         status = hf__query_status(conn, event, &perhaps);
         /* We may not read that; but it was read: that is found out after the leader was asked. */
         if (status != HF_EDENIED) {
