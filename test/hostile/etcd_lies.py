@@ -9,7 +9,7 @@ from etcd_tricks import INT_MAX, LONG_MAX, MESSAGE_MAX, sent, written
 from http2 import but, changed, every, field, get, pack
 
 HEADER, COUNT = 1, 4
-KVS = {"range": 2, "delete": 3}
+KVS = 2
 LARGE = (1 << 55) + 1  # a fence has no room for it
 
 
@@ -83,13 +83,13 @@ def first_range(make):
 
 
 def key_values(make):
-    return lambda range_message: changed(range_message, KVS["range"], make)
+    return lambda range_message: changed(range_message, KVS, make)
 
 
 def crowd(count, value=b"w 0 77 host purpose", first=1):
     """So many that stand ahead, the last that came first."""
     def make(message):
-        key = get(message, KVS["range"], 1) or b"x/"
+        key = get(message, KVS, 1) or b"x/"
         key = key[:key.rfind(b"/") + 1]
         kvs = b"".join(field(2, pack((1, key + b"w%032x" % number), (2, first + number),
                                      (3, first + number), (4, 1), (5, value)))
@@ -186,7 +186,7 @@ PAGES = {
     "strange names": names(b"/", b"//", b"~x/w", b"~x6/w", b"~x00/w", b"~s/w", b"~s0000/w",
                            b"\xff\xfe/w", b"n" * 1500 + b"/w", b"\x1b[2J/w", b"a/b/c/d", b"nobody"),
     "control bytes": page(lambda kv: but(kv, (5, b"w 0 77 ho\x1b[2Jst pur\x07pose\0\x7f\x9b\r\n"))),
-    "numbers beyond reason": page(lambda kv: but(kv, (5, b"w 9999999999999999999999 9999999999 h"))),
+    "numbers beyond reason": page(lambda kv: but(kv, (5, b"w 999999999999999999999 9999999999 h"))),
     "count -1": put((4, -1)),
     "the page before": written(lambda message: message + b"".join(
         field(2, one) for one in every(message, 2)[::-1])),
@@ -284,7 +284,8 @@ LYING_EVENTS = {
         lambda key: event(0, key, LONG_MAX, 3, value=b"r 0 77 host purpose")),
     "all its keys are new": about_its_keys(lambda key: event(0, key, 9, 9)),
     "as many as there may be": events(event(0, b"n/w" + b"x" * 100) * (MESSAGE_MAX // 300)),
-    "a progress notice": sent(lambda good: good.data(pack((1, get(good.message, 1)))) + good.packet),
+    "a progress notice": sent(
+        lambda good: good.data(pack((1, get(good.message, 1)))) + good.packet),
     "none": put((11, None)),
 }
 
@@ -304,7 +305,8 @@ OWN = {
     "status": STATUSES, "members": MEMBERS, "login": LOGINS, "grant": GRANTS | LYING_GRANTS,
     "kept": KEPT | LYING_KEPT, "claim": TXNS | REVISIONS | LINES, "look": TXNS | REVISIONS | LINES,
     "move": TXNS | REVISIONS, "lower": TXNS | REVISIONS, "undo": TXNS | LINES, "break": TXNS,
-    "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT, "term": TERMS, "delete": DELETIONS,
+    "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT,
+    "term": TERMS, "delete": DELETIONS,
     "created": CREATED | LYING_CREATED, "event": EVENTS | LYING_EVENTS | FLOODS,
     "probe": REVISIONS, "hello": REVISIONS,
 }

@@ -152,7 +152,8 @@ FRAMES = {
     "data for ever": endless(begun, lambda good: frame(0, 0, good.stream, bytes(16384))),
     "data on stream 0": before(frame(0, 0, 0, b"x" * 10)),
     "headers on stream 0": before(frame(http2.HEADERS, END_HEADERS, 0, b"\x88")),
-    "another's stream": on_another_stream(-2), "a stream that is not there": on_another_stream(2000),
+    "another's stream": on_another_stream(-2),
+    "a stream that is not there": on_another_stream(2000),
     "a stream of the server's": on_another_stream(1),
     "a promise": sent(lambda good: frame(http2.PUSH_PROMISE, END_HEADERS, good.stream,
                                          struct.pack(">I", 2) + header(b":path", b"/"))

@@ -2,8 +2,8 @@
  *
  * open() goes to one of the servers, and to the next if that one is not there: who we are, which
  * server it is, a read that only a leader with a majority answers, and the watch; then it is up.
- * submit() only writes down, and advance() sends, reads, and hands out one reply at a time. Renewals
- * are not asked one by one: that the lease lives is enough.
+ * submit() only writes down, and advance() sends, reads, and hands out one reply at a time.
+ * Renewals are not asked one by one: that the lease lives is enough.
  *
  * What can go wrong: a connection dies: whoever waits is answered, and the next open() goes on with
  * the leases and keys that there are. */
