@@ -23,7 +23,7 @@ static void put_authority(const struct hf__etcd *conn, char *out_text, size_t te
     bool is_number = strchr(server->host, ':') != NULL;
 
     (void)snprintf(out_text, text_bytes, "%s%s%s:%u", is_number ? "[" : "", server->host,
-                   is_number ? "]" : "", server->port ? server->port : HF__ETCD_PORT);
+                   is_number ? "]" : "", (unsigned)(server->port ? server->port : HF__ETCD_PORT));
 }
 
 static int open_one(struct hf__etcd *conn, struct hf__etcd_link *link)
