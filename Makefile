@@ -2,7 +2,7 @@
 #
 #   make                  builds build/holdfast, build/libholdfast.so and build/libholdfast.a
 #   make demo             installs what the build needs, builds, and shows processes taking turns
-#   make check            installs what the tests need, builds, and runs every suite (20 minutes)
+#   make check            installs what the tests need, builds, and runs every suite (23 minutes)
 #   make check-fast       the suites for every commit (<= 3 minutes, no servers)
 #   make check-long       the long runs
 #   make bench            measures this machine, beside flock(2) and a bare futex

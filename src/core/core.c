@@ -109,8 +109,7 @@ static void hear(struct hf__core *core, struct hf__reply *reply, size_t store, u
         hf__operation_hear(core, reply);
         return;
     }
-    if (reply->ticket.kind == HF__REQUEST_SURVEY || reply->ticket.kind == HF__REQUEST_ADMIT ||
-        reply->ticket.kind == HF__REQUEST_FOUND) {
+    if (hf__request_musters(reply->ticket.kind)) {
         hf__muster_hear(&core->driver, store, reply);
         return;
     }

@@ -44,8 +44,9 @@ static void ask(struct hf__driver *driver, size_t store, enum hf__request_kind k
     };
     struct hf__conn *conn = link_of(driver, store)->conn;
 
+    /* Refused, or not there: the next round asks again. */
     if (conn->state == HF__CONN_UP && driver->engine->submit(conn, &request) == HF_OK)
-        driver->muster_open++; /* refused: the next round asks again */
+        driver->muster_open++;
 }
 
 void hf__muster_step(struct hf__driver *driver, uint64_t now_ns)

@@ -70,6 +70,12 @@ enum hf__request_kind {
     HF__REQUEST_FOUND,  /* one of a quorum: note that it was never counted, unless it was */
 };
 
+/* It is about one of a quorum, and not about a lock. */
+static inline bool hf__request_musters(enum hf__request_kind kind)
+{
+    return kind == HF__REQUEST_SURVEY || kind == HF__REQUEST_ADMIT || kind == HF__REQUEST_FOUND;
+}
+
 /* Who asked what, and when. The engine copies it into the reply untouched, so that a late answer is
  * never taken for the answer to another question. */
 struct hf__ticket {

@@ -58,8 +58,7 @@ static bool is_answer_to(enum hf__request_kind request, enum hf__reply_kind answ
         return true;
     if (request == HF__REQUEST_BREAK)
         return answer == HF__REPLY_DONE || answer == HF__REPLY_REFUSED;
-    if (request == HF__REQUEST_SURVEY || request == HF__REQUEST_ADMIT ||
-        request == HF__REQUEST_FOUND)
+    if (hf__request_musters(request))
         return answer == HF__REPLY_DONE;
     return request != HF__REQUEST_RELEASE && answer != HF__REPLY_DONE;
 }

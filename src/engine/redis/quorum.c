@@ -66,7 +66,7 @@ static int ask(struct hf__redis *conn, const struct hf__request *request)
     bool hashed;
     size_t key_bytes;
 
-    if (kind == HF__REQUEST_SURVEY || kind == HF__REQUEST_ADMIT || kind == HF__REQUEST_FOUND)
+    if (hf__request_musters(kind))
         return ask_node(conn, request);
     key_bytes = hf__words_key(conn, request->name, request->name_bytes, key, &hashed);
     if (kind == HF__REQUEST_DOWNGRADE || request->mode == HF_SHARED)
