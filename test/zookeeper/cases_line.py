@@ -197,12 +197,11 @@ def a_late_release_touches_nobody_in_a_line_that_began_anew(world):
         c.release()
 
 
-def take_twice(client):
-    """From the second time on it needs no look at the line; returns the last answer."""
-    client.acquire("n")
-    client.release()
-    answer = client.acquire("n")
-    client.release()
+def take_often(client):
+    """From the third time on it needs no look at the line; returns the last answer."""
+    for _ in range(3):
+        answer = client.acquire("n")
+        client.release()
     return answer
 
 
@@ -215,16 +214,16 @@ def begin_anew(look, count):
 
 @case
 def the_next_number_in_a_line_that_began_anew_is_no_turn(world):
-    """We left with number 1, and come back to a number 2, which is that of another line."""
+    """We left with number 2, and come back to a number 3, which is that of another line."""
     with setting(world) as (here, client):
         look = here.look()
         here.open(client, here.url())
-        fence = take_twice(client).fence
-        first, second = begin_anew(look, 2)
+        fence = take_often(client).fence
+        first, *others = begin_anew(look, 3)
         client.acquire("n", "EBUSY", wait_ms=0)
-        check_equal(line(look), [first, second], "those in line")
-        look.delete(path_of("n", first))
-        look.delete(path_of("n", second))
+        check_equal(line(look), [first, *others], "those in line")
+        for child in (first, *others):
+            look.delete(path_of("n", child))
         check(client.acquire("n").fence > fence, "fences rise")
         client.release()
 
@@ -235,10 +234,10 @@ def the_next_number_after_a_new_connection_is_no_turn(world):
     with setting(world, through=True) as (here, client):
         look = here.look()
         session_id = here.open(client, here.url())
-        take_twice(client)
+        take_often(client)
         links = here.proxy.stat()["links"]
         here.proxy.tell("lose")
-        first, _ = begin_anew(look, 2)
+        first, *_ = begin_anew(look, 3)
         here.proxy.tell("pass")
         here.proxy.tell("cut")
         wait_until(lambda: here.proxy.stat()["links"] > links, "another connection")
@@ -253,7 +252,7 @@ def whoever_came_since_we_left_is_seen(world):
         look = here.look()
         here.open(client, here.url())
         here.open(other, here.url())
-        fence = take_twice(client).fence
+        fence = take_often(client).fence
         stranger = by_hand(look, "r", 1)
         client.acquire("n", "EBUSY", wait_ms=0)
         look.delete(path_of("n", stranger))
@@ -277,7 +276,7 @@ def a_turn_that_nobody_looked_at_is_seen_by_who_comes(world):
         look = here.look()
         here.open(client, here.url())
         here.open(other, here.url())
-        take_twice(client)
+        take_often(client)
         client.acquire("n")
         here.stand(other)
         look.delete(path_of("n", line(look)[0]))

@@ -48,7 +48,8 @@ bool hf__footprint_proves(struct hf__zookeeper *conn, const struct hf__place *pl
     return proves;
 }
 
-/* It holds, and so its lock's node cannot go: from now on it is watched. */
+/* It holds, and so its lock's node cannot go: from now on it is watched, unless we are here for the
+ * first time and perhaps for the last. */
 void hf__footprint_hold(struct hf__zookeeper *conn, struct hf__place *place)
 {
     struct hf__footprint *print = slot_of(conn, place->path_hash);
@@ -59,8 +60,9 @@ void hf__footprint_hold(struct hf__zookeeper *conn, struct hf__place *place)
     if (!print->path || strcmp(print->path, place->path) != 0) {
         hf__env_free(conn->base.env, print->path);
         *print = (struct hf__footprint){ .path = hf__env_copy_text(conn->base.env, place->path) };
+        return;
     }
-    if (!print->path || print->is_watched || print->is_asked)
+    if (print->is_watched || print->is_asked)
         return;
     asked = hf__ask_about(conn, HF__STEP_FOOTPRINT, NULL, HF__OPCODE_EXISTS, place->path);
     hf__ask_watch(conn, true);
