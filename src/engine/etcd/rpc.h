@@ -29,7 +29,7 @@
 /* Of one message, either way. The longest that an honest server sends unasked is an event: what was
  * written to a key, and what was there before, of 1.5 MiB each with its defaults. */
 #define HF__RPC_MESSAGE_BYTES_MAX (3136u << 10)
-#define HF__RPC_MEMORY_BYTES_MAX  (4608u << 10) /* what a server can have us keep */
+#define HF__RPC_MEMORY_BYTES_MAX  (3840u << 10) /* what a server can have us keep */
 #define HF__RPC_OUT_BYTES_MAX     (64u << 20)   /* messages that wait to be sent */
 #define HF__RPC_CALLS_MAX         65536u        /* under way, or waiting for their turn */
 #define HF__RPC_STREAMS_MAX       64u           /* under way, if the server allows so many */

@@ -240,7 +240,7 @@ static int make_room(struct hf__rpc *rpc, struct hf__rpc_call *call, size_t coun
         return 0;
     while (room - message->got < count)
         room *= 2;
-    if (room > message->count / 2) /* rather than once more, with two of them for a while */
+    if (room > message->count / 4) /* rather than once more, with two of them for a while */
         room = message->count;
     message = hf__memory_resize(&rpc->theirs, message, sizeof(*message) + room);
     if (!message)
