@@ -1,10 +1,10 @@
 // How fast is concurrency.Mutex of etcd's own Go library? peers WORKLOAD SECONDS PORT
 //
-// W1 is one goroutine on one lock, W3 eight goroutines of one process on one lock, W4 four processes
-// on one lock; each has a session of its own, for the lock tells them apart by that. W5: of two
-// processes one holds the lock and the other waits for it; after 10 to 30 ms the first lets go, and
-// the time is taken until the other has it; then they change places. It works uncounted for a
-// while, and only then for SECONDS. Prints one JSON object, with the fields of
+// W1 is one goroutine on one lock, W3 eight goroutines of one process on one lock, W4 four
+// processes on one lock; each has a session of its own, for the lock tells them apart by that. W5:
+// of two processes one holds the lock and the other waits for it; after 10 to 30 ms the first lets
+// go, and the time is taken until the other has it; then they change places. It works uncounted for
+// a while, and only then for SECONDS. Prints one JSON object, with the fields of
 // `holdfast bench --json`.
 //
 // The processes of W4 and W5 are this program again (`peers work ...`, `peers hand ...`), and are

@@ -290,7 +290,8 @@ const struct bench_raw bench_raw_etcd = {
                      "    DeleteRange",
         [BENCH_W2] = "the same, 16 in flight on one connection, each begun by the answer to the\n"
                      "    one before it",
-        [BENCH_W2B] = "the same, one connection: 16 Txns at once, all awaited, then 16 DeleteRanges",
+        [BENCH_W2B] = "the same, one connection: 16 Txns at once, all awaited, then 16\n"
+                      "    DeleteRanges",
         [BENCH_W3] = "the same, 8 threads with a connection each, asking again after 1 ms",
         [BENCH_W4] = "the same, 4 processes, asking again after 1 ms",
         [BENCH_W5] = "one Txn and one DeleteRange of it",

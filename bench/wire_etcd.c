@@ -236,20 +236,22 @@ int bench_wire_delete(struct bench_wire *wire, const char *key, uint32_t tag)
 
 static int fail_refused(const struct hf__rpc_event *event)
 {
+    static const struct {
+        int code;
+        int error;
+    } codes[] = {
+        { HF__RPC_CODE_NOT_FOUND, ESTALE }, /* the lease has ended */
+        { HF__RPC_CODE_PERMISSION_DENIED, EACCES }, { HF__RPC_CODE_UNAUTHENTICATED, EACCES },
+        { HF__RPC_CODE_INVALID_ARGUMENT, EACCES },  { HF__RPC_CODE_UNAVAILABLE, EAGAIN },
+    };
+
     if (event->status < 0)
         return fail_as(event->status);
-    switch (event->code) {
-    case HF__RPC_CODE_NOT_FOUND:
-        return fail(ESTALE); /* the lease has ended */
-    case HF__RPC_CODE_PERMISSION_DENIED:
-    case HF__RPC_CODE_UNAUTHENTICATED:
-    case HF__RPC_CODE_INVALID_ARGUMENT:
-        return fail(EACCES);
-    case HF__RPC_CODE_UNAVAILABLE:
-        return fail(EAGAIN);
-    default:
-        return fail(EPROTO);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (codes[i].code == event->code)
+            return fail(codes[i].error);
     }
+    return fail(EPROTO);
 }
 
 static const ProtobufCMessageDescriptor *answer_to(enum question question)
