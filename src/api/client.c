@@ -21,6 +21,7 @@
 
 #define SPIN_PAUSES_FIRST 1024
 #define REST_NS           (100 * HF__NS_PER_MS)
+#define GOODBYE_NS        (300 * HF__NS_PER_MS)
 
 static void client_freep(struct hf_client **client)
 {
@@ -225,6 +226,18 @@ HF_API int hf_open(const char *text, const struct hf_open_options *given, hf_cli
 
 /* --- close --- */
 
+/* Turns that were given back are free; what else a store keeps of us ends by itself, in time. */
+static void part(struct hf_client *client)
+{
+    uint64_t until_ns = hf__clock_now_ns() + GOODBYE_NS;
+
+    while (hf__driver_parting(&client->core.driver) && hf__clock_now_ns() < until_ns) {
+        hf__loop_step(client);
+        if (hf__driver_parting(&client->core.driver))
+            hf__loop_linger(client, until_ns);
+    }
+}
+
 HF_API void hf_close(hf_client *client)
 {
     uint64_t until_ns;
@@ -244,6 +257,7 @@ HF_API void hf_close(hf_client *client)
         hf__loop_linger(client, client->callers > 0 ? HF__NEVER : until_ns);
         hf__loop_step(client);
     }
+    part(client);
     hf__core_forsake(&client->core);
     hf__driver_close(&client->core.driver);
     hf__entry_drop(client);

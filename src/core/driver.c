@@ -83,6 +83,21 @@ int hf__driver_open(struct hf__driver *driver, uint64_t now_ns)
     return HF_OK;
 }
 
+bool hf__driver_parting(struct hf__driver *driver)
+{
+    bool parting = false;
+
+    for (size_t lane = 0; driver->engine->parting && lane < driver->lanes; lane++) {
+        for (size_t i = 0; i < driver->stores; i++) {
+            struct hf__conn *conn = driver->links[lane][i].conn;
+
+            if (conn->state == HF__CONN_UP)
+                parting = driver->engine->parting(conn) || parting;
+        }
+    }
+    return parting;
+}
+
 void hf__driver_close(struct hf__driver *driver)
 {
     for (size_t lane = 0; lane < HF__LANES; lane++) {

@@ -69,6 +69,8 @@ struct hf__ballot {
 };
 
 int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);
+/* Nothing is asked any more. true: a store has not heard our goodbye yet; advance, and ask again. */
+bool hf__driver_parting(struct hf__driver *driver);
 void hf__driver_close(struct hf__driver *driver);
 
 /* To the one store, or to all; `ballot` is the turn's. HF_OK: it will be answered. */

@@ -7,7 +7,6 @@
  *
  * What can go wrong: a connection dies: whoever waits is answered, and the next open() goes on with
  * the leases and keys that there are. */
-#include <poll.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,10 +14,7 @@
 #include "engine/etcd/etcd.h"
 
 #define PACKED_BYTES_MAX (1u << 20)
-#define GOODBYE_MS       20  /* for each of those rounds in which leases are given back */
-#define SILENT_MAX       16  /* of them, in which nothing was heard */
-#define ROUNDS_MAX       256 /* of them, whatever was heard */
-#define MEMBERS_MIN      3   /* for one of them to be missed by nobody */
+#define MEMBERS_MIN      3 /* for one of them to be missed by nobody */
 
 extern const struct hf__engine hf__etcd_engine;
 
@@ -75,22 +71,18 @@ static int etcd_open(struct hf__conn *base, const struct hf__conn_options *optio
 }
 
 /* A server whose client hangs up drops what it has not begun with: leases would live on, and what
- * lives by them. So their end is waited for, but not for long: they end by themselves as well. */
-static void revoke_leases(struct hf__etcd *conn)
+ * lives by them. So their end is waited for. */
+static bool etcd_parting(struct hf__conn *base)
 {
-    hf__lease_revoke_all(conn);
-    for (int i = 0, silent = 0;
-         i < ROUNDS_MAX && silent < SILENT_MAX && !conn->ending && !hf__list_empty(&conn->quests);
-         i++) {
-        struct hf__pollset set;
+    struct hf__etcd *conn = etcd_of(base);
 
-        hf__link_send(conn);
-        hf__pollset_init(&set);
-        hf__link_pollset(conn, &set);
-        silent += poll(set.fds, (nfds_t)set.count, GOODBYE_MS) == 0;
-        while (!conn->ending && hf__link_receive(conn))
-            continue;
+    if (!conn->greeted || conn->ending)
+        return false;
+    if (!conn->is_parting) {
+        conn->is_parting = true;
+        hf__lease_revoke_all(conn);
     }
+    return !conn->ending && !hf__list_empty(&conn->quests);
 }
 
 static void etcd_close(struct hf__conn *base)
@@ -99,8 +91,6 @@ static void etcd_close(struct hf__conn *base)
 
     if (!conn->is_born)
         return;
-    if (conn->greeted && !conn->ending) /* so that nobody waits for their end */
-        revoke_leases(conn);
     hf__roster_done(conn);
     while (!hf__list_empty(&conn->roll.members)) {
         conn->ending = true; /* nothing more is sent */
@@ -461,6 +451,7 @@ const struct hf__engine hf__etcd_engine = {
     .recipes = recipes,
     .conn_size = sizeof(struct hf__etcd),
     .open = etcd_open,
+    .parting = etcd_parting,
     .close = etcd_close,
     .submit = etcd_submit,
     .pollset = etcd_pollset,

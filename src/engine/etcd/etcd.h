@@ -211,6 +211,7 @@ struct hf__etcd {
     bool is_greeting; /* the first questions were asked */
     uint32_t greetings_left;
     bool greeted;
+    bool is_parting; /* the leases are being given back */
     bool ending;
     int end_status;
 
