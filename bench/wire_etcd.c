@@ -126,13 +126,12 @@ static int write_all(struct hf__stream *stream, const char *bytes, size_t count)
     return HF_OK;
 }
 
-/* Answers to pings alone are not worth a write: they leave with the next request. */
 static int send_requests(struct bench_wire *wire)
 {
     const void *bytes;
     size_t count;
 
-    while ((count = hf__rpc_output(wire->rpc, &bytes)) > 0 && hf__rpc_is_pressing(wire->rpc)) {
+    while ((count = hf__rpc_output(wire->rpc, &bytes)) > 0) {
         if (write_all(wire->stream, bytes, count) < 0)
             return HF_ESYSTEM;
         hf__rpc_sent(wire->rpc, count);
@@ -146,6 +145,7 @@ static int receive(struct bench_wire *wire)
     char bytes[READ_BYTES];
     ssize_t got = 0;
 
+    hf__rpc_tick(wire->rpc, hf__clock_now_ns());
     if (wire->listener >= 0)
         got = (ssize_t)hf__stream_listen(wire->listener, bytes);
     else
