@@ -3,7 +3,7 @@
 import select
 import signal
 
-from client import SHARED, Answer, check_run
+from client import EXCLUSIVE, SHARED, Answer, check_run
 from harness import LIMIT_S, case, check, check_equal, wait_until
 from setting import (ROOT, check_empty, check_nothing, check_pending, claims, line, setting,
                      wait_line, wait_lost)
@@ -356,3 +356,26 @@ def nothing_is_left_when_all_have_closed(world):
         check_nothing(here, waiter, holder, busy)
         check_run(world, 0, [], here.url())
         check_equal((here.store.keys(), here.store.leases()), ([], set()), "after a run")
+
+
+@case
+def a_key_is_used_again_when_it_was_given_back(world):
+    """The server remembers each until it is compacted, and would read a line ever more slowly."""
+    with setting(world, 2) as (here, client, other):
+        here.open(client, other)
+        seen = set()
+        for name in ("n", "m", "n", "n"):
+            client.acquire(name, wait_ms=0)
+            seen |= {key.name.rpartition("/")[2] for key in line(here, name)}
+            check_equal(Answer(other.ask(f"acquire 30000 0 {name}")).status, "EBUSY", "the other")
+            client.release()
+            client.do(f"mode {SHARED}")
+            client.acquire(name, wait_ms=0)
+            seen |= {"w" + key.name.rpartition("/")[2][1:] for key in line(here, name)}
+            client.release()
+            client.do(f"mode {EXCLUSIVE}")
+        check_equal(len(seen), 1, f"tokens of one client that took turns: {seen}")
+        other.acquire("n", wait_ms=0)
+        check(not {key.name.rpartition("/")[2] for key in line(here)} & seen, "of another client")
+        other.release()
+        check_nothing(here, client, other)

@@ -280,3 +280,31 @@ def an_uncontended_turn_takes_two_calls(world):
             client.acquire("n", lease_ms=60000)
             client.release()
         check_equal(here.proxy.stat()["calls"] - start, 20, "calls of 10 turns")
+
+
+@case
+def a_release_that_comes_when_it_was_repeated_ends_no_later_turn(world):
+    """Keys are used again: but not one that a release may still be on its way to."""
+    with setting(world, 1, through=True) as (here, client):
+        here.open(client)
+        for _ in range(3):
+            client.acquire("n", lease_ms=60000, wait_ms=LONG_MS)
+            key, = line(here)
+            fates = here.proxy.stat()["fates"]
+            here.proxy.tell("on hold " + KEY)
+            answer = Answer(client.ask("release"))
+            check(answer.status in ("OK", "EUNKNOWN"), f"{answer}")
+            check_equal(here.proxy.stat()["fates"], fates + 1, "releases that were kept")
+            client.acquire("other", lease_ms=60000, wait_ms=LONG_MS)
+            client.release()
+            check_empty(here, "before the late release")
+            client.acquire("n", lease_ms=60000, wait_ms=LONG_MS)
+            again, = line(here)
+            check(again.name != key.name, "the key that the late release names is another one")
+            here.proxy.tell("pass")  # now it comes
+            time.sleep(0.3)
+            check_equal(line(here)[0].revision, again.revision, "the turn after the late release")
+            check_equal(client.ask("valid"), "1", "the turn")
+            client.release()
+            check_empty(here)
+        check_nothing(here, client)

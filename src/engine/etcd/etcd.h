@@ -23,6 +23,7 @@
 #define HF__STAND_TOKEN    (1 + 2 * HF__TOKEN_BYTES) /* "w" or "r", as it came, and digits */
 #define HF__OWN_KEY_BYTES  (HF__LOCK_KEY_BYTES + HF__STAND_TOKEN + 1)
 #define HF__LINE_MAX_ETCD  65536 /* who waits for one lock */
+#define HF__SPARE_TOKENS   64    /* that can be used again */
 
 struct hf__etcd;
 struct hf__stand;
@@ -130,6 +131,8 @@ struct hf__stand {
     bool was_refused; /* it tried once, and leaves: the core hears it when the key is gone */
     uint32_t course;
     uint32_t tries;
+    uint32_t asked; /* so many questions about it were sent, ... */
+    uint32_t heard; /* ... and so many answers came */
 
     bool others_wait;
     uint32_t ahead_count;
@@ -222,6 +225,8 @@ struct hf__etcd {
     struct hf__list leases;
     struct hf__list quests;
     struct hf__list free_quests;
+    char spare_tokens[HF__SPARE_TOKENS][HF__STAND_TOKEN];
+    size_t spare_count;
     struct hf__watch watch;
     struct hf__rpc_call *keeping; /* the stream of signs of life; NULL: none is open */
     struct hf__listing listing;
@@ -270,6 +275,9 @@ bool hf__link_is_idle(const struct hf__etcd *conn);
 struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, enum hf__way way,
                                  const ProtobufCMessage *message);
 void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rpc_event *event);
+/* The same, on behalf of a stand: its course, and the lease that the answer is about. */
+struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query,
+                                     struct hf__stand *stand, const ProtobufCMessage *message);
 /* Nobody waits for what this stand has asked. */
 void hf__query_forget(struct hf__etcd *conn, const struct hf__stand *stand);
 void hf__query_done(struct hf__etcd *conn);

@@ -98,6 +98,19 @@ struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, en
     return quest;
 }
 
+struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query,
+                                     struct hf__stand *stand, const ProtobufCMessage *message)
+{
+    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, message);
+
+    stand->asked++;
+    if (!quest)
+        return NULL;
+    quest->stand = stand;
+    quest->course = stand->course;
+    return quest;
+}
+
 void hf__query_forget(struct hf__etcd *conn, const struct hf__stand *stand)
 {
     HF__LIST_FOR(node, &conn->quests)
@@ -211,6 +224,8 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
 
     if (event->kind == HF__RPC_ANSWER || event->kind == HF__RPC_FAILED) {
         hf__list_remove(&quest->place);
+        if (quest->stand && event->kind == HF__RPC_ANSWER)
+            quest->stand->heard++;
         hear_answer(conn, quest, event);
         hf__list_append(&conn->free_quests, &quest->place);
         if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)

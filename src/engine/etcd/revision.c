@@ -74,14 +74,11 @@ static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const 
 static void ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
                 const struct hf__lease *lease, const struct hf__txn *txn)
 {
-    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, &txn->request.base);
+    struct hf__quest *quest = hf__query_send_for(conn, query, stand, &txn->request.base);
 
     stand->entry.sent = true;
-    if (!quest)
-        return;
-    quest->stand = stand;
-    quest->course = stand->course;
-    quest->lease_id = lease->id;
+    if (quest)
+        quest->lease_id = lease->id;
 }
 
 static size_t put_value(const struct hf__stand *stand, char *out_value)
