@@ -56,6 +56,7 @@ enum hf__query {
 struct hf__quest {
     struct hf__list place; /* in conn->quests, or in conn->free_quests */
     enum hf__query query;
+    uint64_t number; /* of all that were asked */
     uint64_t sent_ns;
     enum hf__way way;
     struct hf__stand *stand; /* NULL: nobody's, or nobody's any more */
@@ -225,6 +226,8 @@ struct hf__etcd {
     struct hf__list leases;
     struct hf__list quests;
     struct hf__list free_quests;
+    uint64_t quest_count; /* so many were asked, ... */
+    uint64_t sent_quests; /* ... and so many of them have left */
     char spare_tokens[HF__SPARE_TOKENS][HF__STAND_TOKEN];
     size_t spare_count;
     struct hf__watch watch;

@@ -85,7 +85,9 @@ struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, en
     status = hf__message_pack(message, &conn->packed);
     if (status < 0)
         return give_up(conn, quest, status);
-    *quest = (struct hf__quest){ .query = query, .way = way, .sent_ns = conn->now_ns };
+    *quest = (struct hf__quest){
+        .query = query, .number = ++conn->quest_count, .way = way, .sent_ns = conn->now_ns
+    };
     hf__list_init(&quest->place);
     request.message.at = hf__buffer_front(&conn->packed);
     request.message.count = hf__buffer_count(&conn->packed);
