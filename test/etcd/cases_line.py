@@ -379,3 +379,67 @@ def a_key_is_used_again_when_it_was_given_back(world):
         check(not {key.name.rpartition("/")[2] for key in line(here)} & seen, "of another client")
         other.release()
         check_nothing(here, client, other)
+
+
+def take_turns_unwatched(here, client):
+    """Turns that nobody waits for, until the server need not tell of them any more."""
+    def is_unwatched():
+        for _ in range(20):
+            client.acquire("other", wait_ms=0)
+            client.release()
+        return here.store.watchers() == 0
+
+    wait_until(is_unwatched, "the end of the watch")
+
+
+@case
+def a_watch_that_nobody_wants_is_closed_and_opened_by_who_waits(world):
+    with setting(world, 2) as (here, client, other):
+        here.open(client)
+        check_equal(here.store.watchers(), 1, "watches, beforehand")
+        for number in range(3):
+            take_turns_unwatched(here, client)
+            here.open(other)
+            other.acquire("n", wait_ms=0)
+            here.stand(client)
+            wait_until(lambda: here.store.watchers() == 2, "a watch for who waits")
+            if number == 1:  # its key is deleted while it waits
+                here.store.delete(line(here)[1].name)
+                wait_line(here, 2)
+            other.release()
+            client.do("wait -1")
+            check_equal(client.ask("valid"), "1", "valid")
+            client.release()
+            other.do("close")
+        check_nothing(here, client)
+
+
+@case
+def a_watch_that_was_closed_is_opened_for_who_holds(world):
+    with setting(world, 2) as (here, client, other):
+        here.open(client)
+        take_turns_unwatched(here, client)
+        fence = client.acquire("n", wait_ms=0).fence
+        wait_until(lambda: here.store.watchers() == 1, "a watch for who holds")
+        here.open(other)
+        other.do(f"break {fence} n")
+        wait_lost(client, "broken")
+        client.release("ELOST")
+        check_nothing(here, client, other)
+
+
+@case
+def who_waits_is_woken_though_its_watch_comes_late(world):
+    """What happens between the claim and the watch, nobody hears."""
+    with setting(world, 2) as (here, client, other):
+        here.open(client)
+        for _ in range(5):
+            take_turns_unwatched(here, client)
+            here.open(other)
+            other.acquire("n", wait_ms=0)
+            client.do("start 30000 -1 n")
+            other.release()
+            client.do("wait -1")
+            client.release()
+            other.do("close")
+        check_nothing(here, client)

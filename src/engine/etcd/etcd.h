@@ -144,6 +144,7 @@ struct hf__stand {
     int64_t evict_revision;
     uint64_t evict_at_ns; /* when it has had its grace */
     uint64_t looked_ns;
+    uint64_t held_ns; /* since when */
 
     char token[HF__STAND_TOKEN + 1];
     char bearer[HF__BEARER_BYTES];
@@ -152,7 +153,11 @@ struct hf__stand {
 /* The watch over all locks of the prefix, and the stream that keeps leases. */
 struct hf__watch {
     struct hf__rpc_call *call; /* NULL: none is open */
-    bool is_up;                /* what happens from now on is told */
+    bool is_up;                /* what happens from now on is told ... */
+    int64_t revision;          /* ... and whatever is later than this */
+    uint64_t wanted_ns;        /* when somebody last waited */
+    uint32_t unwanted;         /* events since it was seen that somebody wants them */
+    uint64_t look_ns;          /* when to see whether somebody wants one; 0: not */
 };
 
 /* How long a lease has to live, of those that are listed. */
@@ -398,7 +403,12 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 
 /* --- watch.c: what happens at the server without our asking --- */
 
+/* With the stream that keeps leases. */
 void hf__watch_open(struct hf__etcd *conn);
+void hf__watch_want(struct hf__etcd *conn); /* somebody waits */
+void hf__watch_see_grant(struct hf__etcd *conn);
+void hf__watch_tend(struct hf__etcd *conn); /* whatever is due */
+uint64_t hf__watch_deadline(const struct hf__etcd *conn);
 void hf__watch_hear(struct hf__etcd *conn, const struct hf__rpc_event *event);
 
 /* --- roster.c: LIST and BREAK --- */

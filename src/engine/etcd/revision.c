@@ -332,7 +332,10 @@ static void again(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
 static void grant(struct hf__etcd *conn, struct hf__stand *stand, int64_t in_line)
 {
     stand->looked_ns = conn->now_ns;
+    if (stand->state != HF__STAND_HELD)
+        stand->held_ns = conn->now_ns;
     stand->state = HF__STAND_HELD;
+    hf__watch_see_grant(conn);
     stand->has_ahead = false;
     stand->others_wait = in_line > 1;
     hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
@@ -360,6 +363,7 @@ static void queue(struct hf__etcd *conn, struct hf__stand *stand, const struct s
         return;
     }
     stand->state = HF__STAND_QUEUED;
+    hf__watch_want(conn);
     hf__stand_answer(conn, stand, HF__REPLY_QUEUED);
 }
 
@@ -387,7 +391,8 @@ static void decide(struct hf__etcd *conn, struct hf__stand *stand,
     }
     if (!sight.ahead)
         grant(conn, stand, sight.count);
-    else if (stand->line->told_revision > response->header->revision) /* perhaps of that one */
+    else if (stand->line->told_revision > response->header->revision || /* perhaps of that one */
+             conn->watch.revision > response->header->revision)         /* nobody heard of it */
         again(conn, stand, stand->revision);
     else
         queue(conn, stand, &sight);
