@@ -114,7 +114,7 @@ CASE(a_timed_out_answer_names_the_holder)
 {
     struct name name = world_name(world, "lock");
     struct hf_acquire_options held = world_waiting(world, HF_FOREVER);
-    struct hf_acquire_options options = world_waiting(world, 200);
+    struct hf_acquire_options options = world_waiting(world, world_brief_ms(world));
     struct peer other = peer_start(world);
     hf_grant *grant = UNTOUCHED(hf_grant);
 
@@ -130,14 +130,14 @@ CASE(a_timed_out_answer_names_the_holder)
 CASE(a_wait_with_a_limit_lasts_no_less_than_the_limit)
 {
     struct name name = world_name(world, "lock");
-    struct hf_acquire_options options = world_waiting(world, 300);
+    struct hf_acquire_options options = world_waiting(world, world_brief_ms(world));
     hf_client *other = world_open(world);
     hf_grant *held = world_take(other, name.text, NULL);
     hf_grant *grant = NULL;
     uint64_t started_ns = world_now_ns();
 
     CHECK_STATUS(HF_ETIMEDOUT, hf_acquire(world->client, name.text, &options, &grant));
-    CHECK(world_now_ns() - started_ns >= 299 * NS_PER_MS);
+    CHECK(world_now_ns() - started_ns >= (uint64_t)(options.wait_ms - 1) * NS_PER_MS);
     CHECK(hf_grant_valid(held));
     world_give_back(held);
     hf_close(other);

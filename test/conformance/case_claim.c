@@ -84,7 +84,7 @@ CASE(a_claim_that_does_not_wait_is_busy_and_stays_so)
 CASE(a_claim_with_a_wait_limit_times_out_and_stays_so)
 {
     struct name name = world_name(world, "lock");
-    struct hf_acquire_options options = world_waiting(world, 150);
+    struct hf_acquire_options options = world_waiting(world, world_brief_ms(world));
     hf_client *other = world_open(world);
     hf_grant *held = world_take(other, name.text, NULL);
     uint64_t started_ns = world_now_ns();
@@ -92,7 +92,7 @@ CASE(a_claim_with_a_wait_limit_times_out_and_stays_so)
     hf_grant *grant = UNTOUCHED(hf_grant);
 
     CHECK_STATUS(HF_ETIMEDOUT, hf_claim_wait(claim, LIMIT_MS, &grant));
-    CHECK(world_now_ns() - started_ns >= 149 * NS_PER_MS);
+    CHECK(world_now_ns() - started_ns >= (uint64_t)(options.wait_ms - 1) * NS_PER_MS);
     world_give_back(held);
     CHECK_STATUS(HF_ETIMEDOUT, hf_claim_wait(claim, 0, &grant));
     CHECK_STATUS(HF_ETIMEDOUT, hf_claim_wait(claim, HF_FOREVER, &grant));

@@ -100,7 +100,7 @@ CASE(a_driven_claim_is_granted_by_the_callers_own_loop)
 CASE(a_driven_claim_times_out_in_the_callers_own_loop)
 {
     struct name name = world_name(world, "lock");
-    struct hf_acquire_options options = world_waiting(world, 200);
+    struct hf_acquire_options options = world_waiting(world, world_brief_ms(world));
     hf_client *client = world_open_driven(world);
     hf_grant *held = world_take(world->client, name.text, NULL);
     hf_claim *claim = world_claim(client, name.text, &options);
@@ -174,7 +174,7 @@ CASE(blocking_calls_work_on_a_driven_client_too)
     struct name name = world_name(world, "lock");
     struct peer other = peer_start(world);
     hf_client *client = world_open_driven(world);
-    struct hf_acquire_options options = world_waiting(world, 100);
+    struct hf_acquire_options options = world_waiting(world, world_brief_ms(world));
     hf_grant *grant = world_take(client, name.text, NULL);
 
     CHECK_STATUS(HF_EBUSY, world_try(client, name.text, HF_EXCLUSIVE));

@@ -50,7 +50,7 @@ CASE(a_claim_that_ends_without_a_grant_is_told_too)
 {
     struct name name = world_name(world, "lock");
     struct hf_acquire_options trying = world_trying(world);
-    struct hf_acquire_options waiting = world_waiting(world, 100);
+    struct hf_acquire_options waiting = world_waiting(world, world_brief_ms(world));
     hf_client *other = world_open(world);
     hf_grant *held = world_take(other, name.text, NULL);
     hf_claim *claims[2];

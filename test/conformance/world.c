@@ -251,6 +251,11 @@ int64_t world_left_ms(const struct world *world, int64_t ms)
     return world_has_sessions(world) && session_ms < ms ? session_ms : ms;
 }
 
+int64_t world_brief_ms(const struct world *world)
+{
+    return strncmp(world->url, "file:", strlen("file:")) == 0 ? 200 : 2000;
+}
+
 hf_client *world_open(const struct world *world)
 {
     struct hf_open_options options;

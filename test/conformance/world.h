@@ -74,6 +74,9 @@ bool world_agrees_first(const struct world *world);
 /* So much is left of a lease that should have more than `ms`. */
 int64_t world_left_ms(const struct world *world, int64_t ms);
 
+/* For a wait in vain: whoever is asked has answered by then, however busy it is. */
+int64_t world_brief_ms(const struct world *world);
+
 uint64_t world_now_ns(void); /* CLOCK_BOOTTIME */
 void world_sleep_ms(int64_t ms);
 const char *world_status_name(int status); /* "HF_EBUSY" */

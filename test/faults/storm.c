@@ -26,10 +26,11 @@ void storm_live(struct scene *scene, int part)
         if (status == HF_OK) {
             scene_hold_until(scene, &turn, history_now_ns() + dice_below(&dice, 20) * NS_PER_MS);
             status = scene_give_back(scene, &turn);
-            CHECK(status == HF_OK || status == HF_ELOST || status == HF_EUNKNOWN);
+            if (status != HF_ELOST && status != HF_EUNKNOWN)
+                CHECK_STATUS(HF_OK, status);
             atomic_fetch_add(&scene->stage->acts[part], 1);
-        } else {
-            CHECK(status == HF_ETIMEDOUT || status == HF_EUNREACHABLE || status == HF_EUNKNOWN);
+        } else if (status != HF_EUNREACHABLE && status != HF_EUNKNOWN) {
+            CHECK_STATUS(HF_ETIMEDOUT, status);
         }
         atomic_fetch_add(&scene->stage->numbers[LOSSES], status != HF_OK);
     }

@@ -305,12 +305,13 @@ void link_prepare(struct link *link, const struct weather *weather, uint64_t now
 
 bool link_advance(struct link *link, struct weather *weather, struct tally *tally, uint64_t now_ns)
 {
-    for (enum direction way = UP; way <= DOWN; way++) {
+    /* No byte goes where one before it was lost: a stream has no holes. */
+    if (link->lost_something && !weather->losing)
+        link->broken = true;
+    for (enum direction way = UP; way <= DOWN && !link->broken; way++) {
         read_some(link, way, weather, tally, now_ns);
         if (!link->broken)
             write_some(link, way, weather, now_ns);
     }
-    if (link->lost_something && !weather->losing)
-        link->broken = true;
     return !link->broken && !(link->pipes[UP].closed && link->pipes[DOWN].closed);
 }

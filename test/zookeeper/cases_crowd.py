@@ -133,13 +133,19 @@ def an_uncontended_turn_takes_few_requests(world):
         here.open(client, here.url())
         client.acquire("n")
         client.release()
-        start = here.proxy.stat()["packets"]
-        for _ in range(10):
-            client.acquire("n")
-            client.release()
-        count = here.proxy.stat()["packets"] - start
-        print(f"    {count} packets for 10 turns")
-        check(count <= 30, f"{count} packets for 10 turns: create, list and delete are 30")
+        counts = []
+
+        def turns_of_two():
+            start = here.proxy.stat()["packets"]
+            for _ in range(10):
+                client.acquire("n")
+                client.release()
+            counts.append(here.proxy.stat()["packets"] - start)
+            return counts[-1] == 20
+
+        # A beat may come in between, and who was not let run for 20 ms looks who comes meanwhile.
+        wait_until(turns_of_two, "ten turns of a create and a delete each")
+        print(f"    {counts} packets for 10 turns")
 
 
 @case

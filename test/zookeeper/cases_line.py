@@ -197,6 +197,96 @@ def a_late_release_touches_nobody_in_a_line_that_began_anew(world):
         c.release()
 
 
+def take_often(client):
+    """From the third time on it needs no look at the line; returns the last answer."""
+    for _ in range(3):
+        answer = client.acquire("n")
+        client.release()
+    return answer
+
+
+def begin_anew(look, count):
+    """Another line, in which so many have a number; returns them."""
+    look.remove(path_of("n"))
+    prepare(look)
+    return [by_hand(look, "w", 1 + number) for number in range(count)]
+
+
+@case
+def the_next_number_in_a_line_that_began_anew_is_no_turn(world):
+    """We left with number 2, and come back to a number 3, which is that of another line."""
+    with setting(world) as (here, client):
+        look = here.look()
+        here.open(client, here.url())
+        fence = take_often(client).fence
+        first, *others = begin_anew(look, 3)
+        client.acquire("n", "EBUSY", wait_ms=0)
+        check_equal(line(look), [first, *others], "those in line")
+        for child in (first, *others):
+            look.delete(path_of("n", child))
+        check(client.acquire("n").fence > fence, "fences rise")
+        client.release()
+
+
+@case
+def the_next_number_after_a_new_connection_is_no_turn(world):
+    """Nobody told what became of the line meanwhile."""
+    with setting(world, through=True) as (here, client):
+        look = here.look()
+        session_id = here.open(client, here.url())
+        take_often(client)
+        links = here.proxy.stat()["links"]
+        here.proxy.tell("lose")
+        first, *_ = begin_anew(look, 3)
+        here.proxy.tell("pass")
+        here.proxy.tell("cut")
+        wait_until(lambda: here.proxy.stat()["links"] > links, "another connection")
+        wait_until(lambda: session_id in tree.connections(here.store), "the session")
+        client.acquire("n", "ETIMEDOUT", wait_ms=3000)
+        check(first in line(look), "the one who holds")
+
+
+@case
+def whoever_came_since_we_left_is_seen(world):
+    with setting(world, 2) as (here, client, other):
+        look = here.look()
+        here.open(client, here.url())
+        here.open(other, here.url())
+        fence = take_often(client).fence
+        stranger = by_hand(look, "r", 1)
+        client.acquire("n", "EBUSY", wait_ms=0)
+        look.delete(path_of("n", stranger))
+        for _ in range(3):  # they come in turns, and at once
+            first = client.acquire("n")
+            other.acquire("n", "EBUSY", wait_ms=0)
+            here.stand(other)
+            client.release()
+            second = Answer(other.ask("wait -1"))
+            client.acquire("n", "EBUSY", wait_ms=0)
+            check(fence < first.fence < second.fence, "fences rise")
+            fence = second.fence
+            other.release()
+        check_empty(here)
+
+
+@case
+def a_turn_that_nobody_looked_at_is_seen_by_who_comes(world):
+    """Its holder took it without a look, and hears of its end all the same."""
+    with setting(world, 2) as (here, client, other):
+        look = here.look()
+        here.open(client, here.url())
+        here.open(other, here.url())
+        take_often(client)
+        client.acquire("n")
+        here.stand(other)
+        look.delete(path_of("n", line(look)[0]))
+        wait_until(lambda: client.ask("event").startswith("lost"), "the loss")
+        other.do("wait -1")
+        client.release("ELOST")
+        other.release()
+        check_empty(here)
+
+
 @case
 def a_line_that_is_empty_goes_away_and_comes_back(world):
     java = {"znode.container.checkIntervalMs": 200}

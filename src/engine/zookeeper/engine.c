@@ -48,6 +48,7 @@ static void forget_connection(struct hf__zookeeper *conn)
     conn->reads_left = READS_MAX;
     conn->lived_ns = 0;
     conn->is_beating = false;
+    hf__footprint_forget(conn);
     HF__LIST_FOR(node, &conn->asked)
     {
         hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));
@@ -70,6 +71,7 @@ static void zookeeper_close(struct hf__conn *base)
     hf__inquiry_done(conn);
     hf__roll_done(&conn->roll);
     hf__ask_done(conn);
+    hf__footprint_forget(conn);
     hf__jute_out_done(&conn->out);
     hf__jute_in_done(&conn->in);
     explicit_bzero(conn->secret, sizeof(conn->secret));
@@ -109,6 +111,7 @@ static void be_born(struct hf__zookeeper *conn, const struct hf__conn_options *o
     conn->server = (size_t)(options->client_id % options->url->server_count);
     conn->evict_at_ns = HF__NEVER;
     conn->glance_at_ns = HF__NEVER;
+    conn->watch_at_ns = HF__NEVER;
     hf__list_init(&conn->asked);
     hf__list_init(&conn->free_asked);
     hf__roll_init(&conn->roll, conn->base.env);
@@ -452,6 +455,7 @@ static int zookeeper_advance(struct hf__conn *base, uint64_t now_ns, struct hf__
         hf__place_expire(conn);
         evict(conn);
         hf__glance_keep(conn);
+        hf__footprint_keep(conn);
         hf__session_keep(conn);
         if (hf__place_next(conn, out_reply) > 0 || hf__inquiry_next(conn, out_reply) > 0)
             return 1;

@@ -40,6 +40,7 @@ struct hf__place *hf__place_new(struct hf__zookeeper *conn, const struct hf__req
     }
     hf__list_init(&place->renewal);
     place->evict_at_ns = HF__NEVER;
+    place->watch_at_ns = HF__NEVER;
     place->path_bytes = strlen(path);
     place->path = memcpy(place->text, path, place->path_bytes + 1);
     place->path_hash = (uint32_t)hf__name_hash(path, place->path_bytes, 0);
@@ -76,6 +77,7 @@ void hf__place_begin(struct hf__place *place)
     place->ahead_is_gone = false;
     place->wants_list = false;
     place->list_number = 0;
+    place->hopes = false;
 }
 
 uint64_t hf__place_lease_ns(const struct hf__zookeeper *conn, const struct hf__place *place)
@@ -137,6 +139,7 @@ void hf__place_leave(struct hf__zookeeper *conn, struct hf__place *place)
     place->state = HF__PLACE_LEAVING;
     place->watches_ahead = false;
     place->evict_at_ns = HF__NEVER;
+    place->watch_at_ns = HF__NEVER;
     if (place->is_creating)
         return;
     if (place->has_node && !place->is_doubted) {
@@ -167,8 +170,11 @@ void hf__place_hear_delete(struct hf__zookeeper *conn, struct hf__place *place, 
             hf__place_fail(conn, place, error);
         return; /* of one that nobody asks about: when we are connected again */
     }
+    if (error == HF__ZERROR_OK)
+        hf__footprint_leave(conn, place);
     place->has_node = false;
     place->maybe_made = false;
+    place->was_first = false;
     if (place->entry.forsaken) {
         hf__place_free(conn, place);
         return;

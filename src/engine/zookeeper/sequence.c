@@ -55,7 +55,10 @@ static void make(struct hf__zookeeper *conn, struct hf__place *place)
     hf__layout_stem(conn, place, stem);
     hf__ask_child_path(place, stem, path);
     hf__ask_create(conn, place, path, place->data, strlen(place->data));
-    hf__together_list(conn, place);
+    place->was_first = false;
+    place->hopes = tries == 0 && hf__footprint_hopes(conn, place);
+    if (!place->hopes)
+        hf__together_list(conn, place);
 }
 
 /* Where do we stand now? */
@@ -240,11 +243,16 @@ static void watch_over(struct hf__zookeeper *conn, struct hf__place *place)
     hf__ask_watch(conn, true);
 }
 
-static void grant(struct hf__zookeeper *conn, struct hf__place *place)
+static void grant(struct hf__zookeeper *conn, struct hf__place *place, bool is_proved)
 {
     place->state = HF__PLACE_HELD;
     place->watches_ahead = false;
-    watch_over(conn, place);
+    place->was_first = place->mode == HF_EXCLUSIVE;
+    if (is_proved)
+        hf__footprint_watch_later(conn, place);
+    else
+        watch_over(conn, place);
+    hf__footprint_hold(conn, place);
     hf__place_answer(conn, place, HF__REPLY_GRANTED);
 }
 
@@ -325,12 +333,20 @@ static void decide(struct hf__zookeeper *conn, struct hf__place *place)
         again(conn, place);
         return;
     }
+    if (place->hopes) {
+        place->hopes = false;
+        if (hf__footprint_proves(conn, place))
+            grant(conn, place, true);
+        else
+            hf__together_list(conn, place);
+        return;
+    }
     if (was_asked && !place->is_listed) {
         again(conn, place);
         return;
     }
     if (!*place->ahead.name) {
-        grant(conn, place);
+        grant(conn, place, false);
     } else if (place->ahead_count >= HF__LINE_MAX) {
         hf__place_answer(conn, place, HF__REPLY_FAILED);
         place->entry.reply.status = hf__error_set(conn->base.error, HF_ELIMIT,

@@ -124,6 +124,7 @@ static int hear_event(struct hf__zookeeper *conn, struct hf__jute_reader *packet
     (void)state;
     if (packet->broken)
         return hf__error_set(conn->base.error, HF_EPROTOCOL, "the server sent half an event");
+    hf__footprint_event(conn, type, &path);
     HF__LIST_FOR(member, &conn->roll.members)
     {
         conn->recipe->event(conn, HF__LIST_ENTRY(member, struct hf__place, entry.member), type,
@@ -207,6 +208,9 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
         return HF_OK;
     case HF__STEP_TOGETHER:
         hf__together_hear(conn, asked, error, packet);
+        return HF_OK;
+    case HF__STEP_FOOTPRINT:
+        hf__footprint_hear(conn, asked, error);
         return HF_OK;
     case HF__STEP_GLANCE:
         if (asked->owner)
@@ -306,7 +310,10 @@ uint64_t hf__session_deadline(const struct hf__zookeeper *conn)
     uint64_t beat_ns = beat_at(conn);
     uint64_t silent_ns = silent_at(conn);
     uint64_t glance_ns = conn->greeted ? conn->glance_at_ns : HF__NEVER;
+    uint64_t watch_ns = conn->greeted ? conn->watch_at_ns : HF__NEVER;
     uint64_t first_ns = beat_ns < silent_ns ? beat_ns : silent_ns;
 
+    if (watch_ns < first_ns)
+        first_ns = watch_ns;
     return first_ns < glance_ns ? first_ns : glance_ns;
 }

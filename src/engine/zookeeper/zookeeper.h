@@ -105,14 +105,15 @@ enum hf__step {
     HF__STEP_FULL_NAME, /* of a lock whose node has only a hash of it */
     HF__STEP_CREATE,
     HF__STEP_CHILDREN,
-    HF__STEP_TOGETHER, /* the same, for several who came at once */
-    HF__STEP_SELF,     /* of a node that was found again: its number */
-    HF__STEP_CHECK,    /* through the leader: the own node is there, and the session lives */
-    HF__STEP_AHEAD,    /* the one whose end we wait for; with a watch */
-    HF__STEP_GLANCE,   /* the same, long after: is it still there? */
-    HF__STEP_HOLDER,   /* who holds it: for a text */
-    HF__STEP_OWN,      /* a watch on the own node */
-    HF__STEP_CROWD,    /* a watch on the children, of one who holds */
+    HF__STEP_TOGETHER,  /* the same, for several who came at once */
+    HF__STEP_SELF,      /* of a node that was found again: its number */
+    HF__STEP_CHECK,     /* through the leader: the own node is there, and the session lives */
+    HF__STEP_AHEAD,     /* the one whose end we wait for; with a watch */
+    HF__STEP_FOOTPRINT, /* a watch on the lock's own node */
+    HF__STEP_GLANCE,    /* the same, long after: is it still there? */
+    HF__STEP_HOLDER,    /* who holds it: for a text */
+    HF__STEP_OWN,       /* a watch on the own node */
+    HF__STEP_CROWD,     /* a watch on the children, of one who holds */
     HF__STEP_LOWER,
     HF__STEP_DELETE,
     HF__STEP_LIST_ROOT,
@@ -189,6 +190,9 @@ struct hf__place {
     uint32_t ahead_count;
     bool others_wait;
 
+    bool hopes;           /* to be first, without a list */
+    bool was_first;       /* it held alone: whoever is there now came later */
+    uint64_t watch_at_ns; /* when it wants to know who comes; HF__NEVER: it does, or holds not */
     bool wants_list;      /* one that is asked for from now on */
     uint32_t list_number; /* of the one that it waits for with others; 0: none */
     uint32_t list_course;
@@ -203,6 +207,17 @@ struct hf__place {
     size_t path_bytes;
     uint32_t path_hash;
     char text[];
+};
+
+/* What we know of a lock that we have left. */
+#define HF__FOOTPRINTS 1024
+struct hf__footprint {
+    char *path; /* of the lock's node; NULL: nothing is known */
+    bool is_asked;
+    bool is_watched; /* if that node goes, we are told before anything else */
+    bool is_fresh;   /* `next` is the number that the next node gets, if nobody was there since */
+    int32_t next;
+    uint32_t number; /* of the question */
 };
 
 /* It outlives the connection. */
@@ -299,6 +314,9 @@ struct hf__zookeeper {
     struct hf__session session;
     uint64_t evict_at_ns;  /* no place has an earlier one */
     uint64_t glance_at_ns; /* when the next of those who wait looks by itself */
+    uint64_t watch_at_ns;  /* when the first of those who hold wants to know who comes */
+    struct hf__footprint footprints[HF__FOOTPRINTS]; /* by the hash of the path */
+    uint32_t footprint_number;
     struct hf__list asked;
     struct hf__list free_asked;
     struct hf__roll roll; /* of places */
@@ -420,6 +438,19 @@ uint64_t hf__session_deadline(const struct hf__zookeeper *conn);
 void hf__together_list(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__together_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error,
                        struct hf__jute_reader *answer);
+
+/* --- footprint.c: has anybody been here since we left? --- */
+
+bool hf__footprint_hopes(struct hf__zookeeper *conn, const struct hf__place *place);
+bool hf__footprint_proves(struct hf__zookeeper *conn, const struct hf__place *place);
+void hf__footprint_hold(struct hf__zookeeper *conn, struct hf__place *place);
+void hf__footprint_hear(struct hf__zookeeper *conn, const struct hf__zasked *asked, int32_t error);
+void hf__footprint_leave(struct hf__zookeeper *conn, const struct hf__place *place);
+void hf__footprint_event(struct hf__zookeeper *conn, int32_t type,
+                         const struct hf__jute_text *path);
+void hf__footprint_forget(struct hf__zookeeper *conn); /* with the connection */
+void hf__footprint_watch_later(struct hf__zookeeper *conn, struct hf__place *place);
+void hf__footprint_keep(struct hf__zookeeper *conn);
 
 /* --- glance.c: what if an event never comes? --- */
 
