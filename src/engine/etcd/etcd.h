@@ -125,8 +125,9 @@ struct hf__stand {
     uint64_t lease_ns;
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
 
-    int64_t revision; /* of the key; 0: it has none that we know of */
-    bool maybe_made;  /* a claim was sent, and its answer never came */
+    int64_t revision;     /* of the key; 0: it has none that we know of */
+    uint32_t claims_out;  /* claims that may still make its key: they were not answered, ... */
+    uint64_t claims_from; /* ... and come behind this question: earlier ones are void */
     bool was_broken;
     bool was_voided;  /* its lease ended */
     bool was_refused; /* it tried once, and leaves: the core hears it when the key is gone */
@@ -382,6 +383,8 @@ void hf__stand_fail_by(struct hf__etcd *conn, struct hf__stand *stand,
 void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
                           const struct hf__quest *quest, const struct hf__rpc_event *event);
+/* A claim of this one was answered, or never left. */
+void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *quest);
 void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *cause);
 int hf__stand_next(struct hf__etcd *conn, struct hf__reply *out_reply);
 void hf__stand_expire(struct hf__etcd *conn);

@@ -220,6 +220,13 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
     }
 }
 
+/* It has done what it will ever do. */
+static bool is_settled(const struct hf__rpc_event *event)
+{
+    return event->kind == HF__RPC_ANSWER || event->fate == HF__RPC_FATE_NEVER ||
+           (event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND);
+}
+
 void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rpc_event *event)
 {
     struct hf__quest *quest = (struct hf__quest *)(uintptr_t)event->tag;
@@ -228,6 +235,8 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
         hf__list_remove(&quest->place);
         if (quest->stand && event->kind == HF__RPC_ANSWER)
             quest->stand->heard++;
+        if (quest->stand && quest->query == HF__QUERY_CLAIM && is_settled(event))
+            hf__stand_hear_claimed(quest->stand, quest);
         hear_answer(conn, quest, event);
         hf__list_append(&conn->free_quests, &quest->place);
         if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)

@@ -114,7 +114,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     txn.otherwise = true;
     hf__txn_range(&txn, own);
     hf__txn_range(&txn, guard_key);
-    stand->maybe_made = true;
+    stand->claims_out++;
     ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
 }
 
@@ -425,7 +425,6 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
                                          "the server answered what was not asked"));
         return;
     }
-    stand->maybe_made = false;
     if (!stand->lease || stand->lease->id != quest->lease_id) { /* which has ended meanwhile */
         again(conn, stand, 0);
         return;
@@ -504,8 +503,6 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
     bool is_void = event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND;
     struct hf__lease *lease = is_void ? hf__lease_find(conn, quest->lease_id) : NULL;
 
-    if (event->fate != HF__RPC_FATE_PERHAPS && quest->query == HF__QUERY_CLAIM && is_void)
-        stand->maybe_made = false;
     if (lease)
         hf__lease_void(conn, lease);
     if (is_void && quest->query == HF__QUERY_CLAIM)

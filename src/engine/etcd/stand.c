@@ -176,12 +176,25 @@ static void stop_waiting(struct hf__etcd *conn, struct hf__stand *stand)
     stand->evict_key = NULL;
 }
 
+/* Whatever is still under way is void: the guard was raised, or the lease is gone. */
+static void forget_claims(const struct hf__etcd *conn, struct hf__stand *stand)
+{
+    stand->claims_out = 0;
+    stand->claims_from = conn->quest_count;
+}
+
+void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *quest)
+{
+    if (quest->number > stand->claims_from && stand->claims_out > 0)
+        stand->claims_out--;
+}
+
 /* Its key is gone, and cannot come again. */
 static void be_gone(struct hf__etcd *conn, struct hf__stand *stand, bool was_there)
 {
     stand->revision = 0;
-    stand->maybe_made = false;
     spare_token(conn, stand);
+    forget_claims(conn, stand);
     hf__lease_leave(conn, stand);
     if (stand->entry.forsaken) {
         hf__stand_free(conn, stand);
@@ -223,13 +236,13 @@ void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand)
     hf__list_remove(&stand->renewal);
     hf__lease_aim(stand, NULL);
     stop_waiting(conn, stand);
-    if (!stand->lease || (stand->revision == 0 && !stand->maybe_made)) {
+    if (!stand->lease || (stand->revision == 0 && stand->claims_out == 0)) {
         be_gone(conn, stand, false);
         return;
     }
     stand->entry.sent = true;
     request.key = hf__etcd_bytes(key, hf__stand_key(stand, key));
-    if (stand->maybe_made) {
+    if (stand->claims_out > 0) {
         undo(conn, stand, request.key);
         return;
     }
@@ -313,7 +326,8 @@ void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *
     }
     if (!marked) {
         stand->revision = 0;
-        stand->maybe_made = stand->maybe_made && stand->lease;
+        if (!stand->lease)
+            forget_claims(conn, stand);
     }
     if (stand->state == HF__STAND_HELD || stand->state == HF__STAND_QUEUED) {
         stand->entry.gone = cause;
@@ -336,7 +350,7 @@ static void forsake(struct hf__etcd *conn, struct hf__stand *stand)
     stand->entry.forsaken = true;
     if (conn->greeted && !conn->ending)
         hf__stand_leave(conn, stand);
-    else if (stand->revision == 0 && !stand->maybe_made)
+    else if (stand->revision == 0 && stand->claims_out == 0)
         hf__stand_free(conn, stand);
     else
         stand->state = HF__STAND_LEAVING;

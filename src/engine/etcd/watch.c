@@ -16,9 +16,9 @@
 #include "base/clock.h"
 #include "engine/etcd/etcd.h"
 
-#define LONG_NS      (100 * HF__NS_PER_MS) /* who holds for so long wants to know if it is broken */
-#define WANTED_NS    HF__NS_PER_S          /* since somebody last waited */
-#define UNWANTED_MAX 64                    /* events */
+#define LONG_NS      (20 * HF__NS_PER_MS) /* who holds for so long wants to know who comes */
+#define WANTED_NS    HF__NS_PER_S         /* since somebody last waited */
+#define UNWANTED_MAX 64                   /* events */
 
 /* --- open and closed --- */
 
@@ -131,6 +131,13 @@ static void close_if_unwanted(struct hf__etcd *conn)
     hf__watch_see_grant(conn);
 }
 
+static void crowd(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    stand->others_wait = true;
+    stand->entry.crowded = true;
+    hf__roll_tell(&conn->roll, &stand->entry);
+}
+
 /* What happened while there was no watch, nobody heard. */
 static void hear_up(struct hf__etcd *conn, int64_t revision)
 {
@@ -150,6 +157,8 @@ static void hear_up(struct hf__etcd *conn, int64_t revision)
             entry->changed = true;
             hf__roll_tell(&conn->roll, entry);
         }
+        if (stand->state == HF__STAND_HELD && !stand->others_wait)
+            crowd(conn, stand); /* who came meanwhile must not be passed by */
     }
 }
 
@@ -185,11 +194,8 @@ static void hear_other(struct hf__etcd *conn, struct hf__stand *stand, const Hf_
         event->prev_kv->create_revision < stand->revision && stand->ahead_count > 0 &&
         stand->ahead_count != HF__AHEAD_UNKNOWN)
         stand->ahead_count--;
-    if (stand->state == HF__STAND_HELD && is_new && !stand->others_wait) {
-        stand->others_wait = true;
-        stand->entry.crowded = true;
-        hf__roll_tell(&conn->roll, &stand->entry);
-    }
+    if (stand->state == HF__STAND_HELD && is_new && !stand->others_wait)
+        crowd(conn, stand);
     if (stand->state == HF__STAND_QUEUED && stand->has_ahead && stand->ahead_hash == hash &&
         !is_new) {
         stand->has_ahead = false;
