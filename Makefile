@@ -8,6 +8,7 @@
 #   make bench            measures this machine, beside flock(2) and a bare futex
 #   make bench-redis      measures Redis and RedLock, beside redis-py and npm redlock (4 minutes)
 #   make bench-zookeeper  measures ZooKeeper, beside Curator and kazoo (4 minutes)
+#   make bench-etcd       measures etcd, beside the Mutex of its own Go library (3 minutes)
 #   make install          into PREFIX (/usr/local), under DESTDIR
 #   make clean            removes what was built
 #
@@ -15,7 +16,8 @@
 
 BUILDS = build build-check build-asan build-tsan build-coverage build-clang build-fuzz
 
-.PHONY: all demo check check-fast check-long bench bench-redis bench-zookeeper install clean
+.PHONY: all demo check check-fast check-long bench bench-redis bench-zookeeper bench-etcd \
+        install clean
 
 all: build/build.ninja
 	ninja -C build
@@ -39,7 +41,7 @@ check check-fast check-long:
 bench: all
 	build/holdfast bench
 
-bench-redis bench-zookeeper:
+bench-redis bench-zookeeper bench-etcd:
 	@packages/install build check
 	@$(MAKE) --no-print-directory all
 	bench/$(@:bench-%=%) build

@@ -1,4 +1,4 @@
-"""What bench/redis and bench/zookeeper share: CPUs, floors, and one table.
+"""What bench/redis, bench/zookeeper and bench/etcd share: CPUs, floors, and one table.
 
 A store derives from Field: which servers it has, where they are, what it is measured beside, and
 which floors there are. Servers are put on a CPU: `split` is the clients on one CPU and the servers
@@ -24,7 +24,6 @@ PYTHON = "/usr/bin/python3"  # Debian's, which sees Debian's modules
 IDLE_S = "10"
 KEEP_S = "90"
 PLACEMENTS = ("split", "same")
-PEER_WORKLOADS = ("W1", "W3")
 CPU_PERCENT_MAX = 2  # W7
 REQUESTS_PER_S_MAX = 1  # W6
 
@@ -64,6 +63,7 @@ class Field:
     quiet = ()  # ... and those that must ask for next to nothing
     peers_known = ()
     peers_at = {}  # {recipe: the peers that do the same}
+    peer_workloads = ("W1", "W3")  # that peers are measured in
     client = ""  # the package of the raw client
 
     def add_servers(self, place):
@@ -128,7 +128,7 @@ class Field:
             row["placement"] = placement
             row["peers"] = {peer: self.run_peer(cpu, peer, recipe, workload)
                             for peer in self.peers_at.get(recipe, ())
-                            if peer in self.peers and workload in PEER_WORKLOADS}
+                            if peer in self.peers and workload in self.peer_workloads}
             self.rows.append(row)
 
     def measure_alone(self, recipe, workload, seconds):
@@ -203,6 +203,8 @@ def show_peer(row, peer):
     figures = row.get("peers", {}).get(peer)
     if not figures:
         return "-"
+    if row["workload"] == "W5":
+        return f"{figures['p50_us']:.0f} us"
     rate, raw = figures["cycles_per_s"], row["raw"]["cycles_per_s"]
     return f"{rate:,.0f}/s ({rate / raw:.2f})" if raw else f"{rate:,.0f}/s"
 

@@ -161,6 +161,7 @@ static const struct bench_raw embedded = {
 
 static const struct bench_raw *const raws[] = {
     &embedded,
+    &bench_raw_etcd,
 #ifdef BENCH_HIREDIS
     &bench_raw_redis,
     &bench_raw_redlock,

@@ -71,6 +71,7 @@ struct bench_raw {
     const char *sentences[BENCH_WORKLOADS];   /* what raw is; NULL: none               */
 };
 
+extern const struct bench_raw bench_raw_etcd;
 extern const struct bench_raw bench_raw_redis;
 extern const struct bench_raw bench_raw_redlock;
 extern const struct bench_raw bench_raw_zookeeper;

@@ -69,7 +69,7 @@ struct hf__ballot {
 };
 
 int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);
-/* Nothing is asked any more. true: a store has not heard our goodbye yet; advance, and ask again. */
+/* Nothing is asked any more. true: a store has not heard our goodbye yet: advance, ask again. */
 bool hf__driver_parting(struct hf__driver *driver);
 void hf__driver_close(struct hf__driver *driver);
 

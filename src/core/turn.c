@@ -231,7 +231,7 @@ static uint64_t answer_by(const struct hf__turn *turn, enum hf__request_kind kin
     uint64_t most_ns = turn->lease_ns / HF__RENEWALS;
     uint64_t by_ns;
 
-    /* What the keeper asks for it asks for again, and rather soon; a caller would hear "unknown". */
+    /* What the keeper asks for it asks for again, rather soon; a caller would hear "unknown". */
     if (kind == HF__REQUEST_RENEW && !turn->asker)
         return now_ns + soonest(turn->lease_ns / 6, RENEW_NS_MAX);
 

@@ -223,9 +223,9 @@ struct hf__engine {
      * the URL or the machine forbids it. May be called again on a conn that is DOWN. */
     int (*open)(struct hf__conn *conn, const struct hf__conn_options *options);
 
-    /* The client asks nothing more: say goodbye, where the store would wait for our end. Called again
-     * and again, with advance() in between, while it says true and not for long. NULL: nothing to
-     * say. */
+    /* The client asks nothing more: say goodbye, where the store would wait for our end. Called
+     * again and again, with advance() in between, while it says true and not for long. NULL:
+     * nothing to say. */
     bool (*parting)(struct hf__conn *conn);
 
     /* Let go of everything, also after an open() that failed halfway. Accepts a conn never

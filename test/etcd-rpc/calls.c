@@ -292,6 +292,8 @@ TEST(calls, a_ping_is_answered_and_answers)
     CHECK_EQUAL(peer->pings, 1);
     CHECK_EQUAL(nghttp2_submit_ping(peer->server, NGHTTP2_FLAG_NONE, NULL), 0);
     peer_exchange(peer);
+    hf__rpc_tick(peer->rpc, hf__rpc_deadline_ns(peer->rpc));
+    peer_exchange(peer);
     CHECK_EQUAL(peer->pings, 2); /* the answer to its own */
     peer_no_next(peer);
     CHECK(hf__rpc_ping(peer->rpc, 100));
@@ -300,28 +302,45 @@ TEST(calls, a_ping_is_answered_and_answers)
     peer_free(peer);
 }
 
-TEST(calls, an_answer_to_a_ping_can_wait_for_a_call)
+/* A server that pings with each call would otherwise do so for ever. */
+TEST(calls, an_answer_to_a_ping_waits_a_little)
 {
     struct peer *peer = served();
     const void *bytes;
-    size_t alone;
+    uint64_t by_ns;
 
     peer_exchange(peer);
-    CHECK(!hf__rpc_is_pressing(peer->rpc));
+    CHECK_EQUAL(hf__rpc_deadline_ns(peer->rpc), HF__NEVER);
     CHECK_EQUAL(nghttp2_submit_ping(peer->server, NGHTTP2_FLAG_NONE, NULL), 0);
     peer_give(peer);
-    alone = hf__rpc_output(peer->rpc, &bytes);
-    CHECK(alone == 17 && !hf__rpc_is_pressing(peer->rpc));
-    (void)peer_start(peer, 1, "question", 0);
-    CHECK(hf__rpc_output(peer->rpc, &bytes) > alone && hf__rpc_is_pressing(peer->rpc));
+    by_ns = hf__rpc_deadline_ns(peer->rpc);
+    CHECK(by_ns > peer->now_ns && by_ns <= peer->now_ns + 5 * HF__NS_PER_S);
+    hf__rpc_tick(peer->rpc, peer->now_ns + 99 * HF__NS_PER_MS);
+    CHECK_EQUAL(hf__rpc_output(peer->rpc, &bytes), 0);
+    hf__rpc_tick(peer->rpc, peer->now_ns + 100 * HF__NS_PER_MS);
+    CHECK_EQUAL(hf__rpc_deadline_ns(peer->rpc), HF__NEVER);
+    CHECK_EQUAL(hf__rpc_output(peer->rpc, &bytes), 17);
     peer_take(peer);
-    CHECK(peer->pings == 1 && !hf__rpc_is_pressing(peer->rpc));
-    CHECK(hf__rpc_ping(peer->rpc, 3)); /* our own is pressing */
-    CHECK(hf__rpc_output(peer->rpc, &bytes) == 17 && hf__rpc_is_pressing(peer->rpc));
-    hf__rpc_sent(peer->rpc, 16);
-    CHECK(hf__rpc_is_pressing(peer->rpc));
-    hf__rpc_sent(peer->rpc, 1);
-    CHECK(!hf__rpc_is_pressing(peer->rpc));
+    CHECK_EQUAL(peer->pings, 1);
+    hf__rpc_tick(peer->rpc, peer->now_ns + HF__NS_PER_S);
+    CHECK_EQUAL(hf__rpc_output(peer->rpc, &bytes), 0); /* once is enough */
+    peer_free(peer);
+}
+
+/* It cannot have us keep more than one. */
+TEST(calls, every_ping_is_answered_however_many_come)
+{
+    struct peer *peer = served();
+
+    peer_exchange(peer);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQUAL(nghttp2_submit_ping(peer->server, NGHTTP2_FLAG_NONE, NULL), 0);
+        peer_exchange(peer);
+        CHECK_EQUAL(peer->pings, i);
+    }
+    hf__rpc_tick(peer->rpc, hf__rpc_deadline_ns(peer->rpc));
+    peer_exchange(peer);
+    CHECK_EQUAL(peer->pings, 3);
     peer_free(peer);
 }
 

@@ -3,7 +3,7 @@
 import select
 import signal
 
-from client import SHARED, Answer, check_run
+from client import EXCLUSIVE, SHARED, Answer, check_run
 from harness import LIMIT_S, case, check, check_equal, wait_until
 from setting import (ROOT, check_empty, check_nothing, check_pending, claims, line, setting,
                      wait_line, wait_lost)
@@ -401,3 +401,90 @@ def nothing_is_left_when_all_have_closed(world):
         check_nothing(here, waiter, holder, busy)
         check_run(world, 0, [], here.url())
         check_equal((here.store.keys(), here.store.leases()), ([], set()), "after a run")
+
+
+@case
+def a_key_is_used_again_when_it_was_given_back(world):
+    """The server remembers each until it is compacted, and would read a line ever more slowly."""
+    with setting(world, 2) as (here, client, other):
+        here.open(client, other)
+        seen = set()
+        for name in ("n", "m", "n", "n"):
+            client.acquire(name, wait_ms=0)
+            seen |= {key.name.rpartition("/")[2] for key in line(here, name)}
+            check_equal(Answer(other.ask(f"acquire 30000 0 {name}")).status, "EBUSY", "the other")
+            client.release()
+            client.do(f"mode {SHARED}")
+            client.acquire(name, wait_ms=0)
+            seen |= {"w" + key.name.rpartition("/")[2][1:] for key in line(here, name)}
+            client.release()
+            client.do(f"mode {EXCLUSIVE}")
+        check_equal(len(seen), 1, f"tokens of one client that took turns: {seen}")
+        other.acquire("n", wait_ms=0)
+        check(not {key.name.rpartition("/")[2] for key in line(here)} & seen, "of another client")
+        other.release()
+        check_nothing(here, client, other)
+
+
+def take_turns_unwatched(here, client):
+    """Turns that nobody waits for, until the server need not tell of them any more."""
+    def is_unwatched():
+        for _ in range(20):
+            client.acquire("other", wait_ms=0)
+            client.release()
+        return here.store.watchers() == 0
+
+    wait_until(is_unwatched, "the end of the watch")
+
+
+@case
+def a_watch_that_nobody_wants_is_closed_and_opened_by_who_waits(world):
+    with setting(world, 2) as (here, client, other):
+        here.open(client)
+        check_equal(here.store.watchers(), 1, "watches, beforehand")
+        for number in range(3):
+            take_turns_unwatched(here, client)
+            here.open(other)
+            other.acquire("n", wait_ms=0)
+            here.stand(client)
+            wait_until(lambda: here.store.watchers() == 2, "a watch for who waits")
+            if number == 1:  # its key is deleted while it waits
+                here.store.delete(line(here)[1].name)
+                wait_line(here, 2)
+            other.release()
+            client.do("wait -1")
+            check_equal(client.ask("valid"), "1", "valid")
+            client.release()
+            other.do("close")
+        check_nothing(here, client)
+
+
+@case
+def a_watch_that_was_closed_is_opened_for_who_holds(world):
+    with setting(world, 2) as (here, client, other):
+        here.open(client)
+        take_turns_unwatched(here, client)
+        fence = client.acquire("n", wait_ms=0).fence
+        wait_until(lambda: here.store.watchers() == 1, "a watch for who holds")
+        here.open(other)
+        other.do(f"break {fence} n")
+        wait_lost(client, "broken")
+        client.release("ELOST")
+        check_nothing(here, client, other)
+
+
+@case
+def who_waits_is_woken_though_its_watch_comes_late(world):
+    """What happens between the claim and the watch, nobody hears."""
+    with setting(world, 2) as (here, client, other):
+        here.open(client)
+        for _ in range(5):
+            take_turns_unwatched(here, client)
+            here.open(other)
+            other.acquire("n", wait_ms=0)
+            client.do("start 30000 -1 n")
+            other.release()
+            client.do("wait -1")
+            client.release()
+            other.do("close")
+        check_nothing(here, client)

@@ -97,6 +97,29 @@ def a_claim_that_comes_when_it_was_given_up_makes_no_key(world):
 
 
 @case
+def a_claim_that_comes_when_the_next_one_was_given_back_makes_no_key(world):
+    """The network had kept the first try; the second had the turn, which is over."""
+    with setting(world, 2, through=True) as (here, client, other):
+        here.open(client)
+        here.open(other, through=False)
+        client.acquire("n", lease_ms=60000)
+        client.release()
+        for _ in range(3):
+            fates = here.proxy.stat()["fates"]
+            here.proxy.tell("on hold " + KEY)
+            client.acquire("n", lease_ms=60000, wait_ms=LONG_MS)
+            check_equal(here.proxy.stat()["fates"], fates + 1, "claims that were kept")
+            client.release()
+            check_empty(here, "before the late claim")
+            here.proxy.tell("pass")  # now it comes
+            time.sleep(0.3)
+            check_equal(line(here), [], "the line after the late claim")
+            other.acquire("n", wait_ms=0)
+            other.release()
+        check_nothing(here, client, other)
+
+
+@case
 def a_release_whose_answer_was_lost_frees_the_lock_and_only_once(world):
     with setting(world, 2, through=True) as (here, client, other):
         here.open(client)
@@ -280,3 +303,31 @@ def an_uncontended_turn_takes_two_calls(world):
             client.acquire("n", lease_ms=60000)
             client.release()
         check_equal(here.proxy.stat()["calls"] - start, 20, "calls of 10 turns")
+
+
+@case
+def a_release_that_comes_when_it_was_repeated_ends_no_later_turn(world):
+    """Keys are used again: but not one that a release may still be on its way to."""
+    with setting(world, 1, through=True) as (here, client):
+        here.open(client)
+        for _ in range(3):
+            client.acquire("n", lease_ms=60000, wait_ms=LONG_MS)
+            key, = line(here)
+            fates = here.proxy.stat()["fates"]
+            here.proxy.tell("on hold " + KEY)
+            answer = Answer(client.ask("release"))
+            check(answer.status in ("OK", "EUNKNOWN"), f"{answer}")
+            check_equal(here.proxy.stat()["fates"], fates + 1, "releases that were kept")
+            client.acquire("other", lease_ms=60000, wait_ms=LONG_MS)
+            client.release()
+            check_empty(here, "before the late release")
+            client.acquire("n", lease_ms=60000, wait_ms=LONG_MS)
+            again, = line(here)
+            check(again.name != key.name, "the key that the late release names is another one")
+            here.proxy.tell("pass")  # now it comes
+            time.sleep(0.3)
+            check_equal(line(here)[0].revision, again.revision, "the turn after the late release")
+            check_equal(client.ask("valid"), "1", "the turn")
+            client.release()
+            check_empty(here)
+        check_nothing(here, client)

@@ -162,6 +162,17 @@ class Etcd(Server):
         """What lived by it is gone with it."""
         return self.call("lease/revoke", ID=lease)
 
+    def watchers(self):
+        """So many watches are open."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.plain_port or self.port,
+                                                timeout=LIMIT_S)
+        try:
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+        finally:
+            connection.close()
+        return int(float(re.search(r"^etcd_debugging_mvcc_watcher_total (\S+)", text, re.M)[1]))
+
     def status(self):
         """{}: it does not answer."""
         try:

@@ -421,7 +421,8 @@ static bool is_idle(const struct hf__etcd *conn)
     return conn->greeted && !conn->ending && hf__list_empty(&conn->roll.telling) &&
            conn->now_ns < conn->roll.first_deadline_ns && conn->now_ns < conn->evict_at_ns &&
            !conn->listing.active && !conn->listing.has_reply &&
-           conn->now_ns < hf__lease_deadline(conn) && hf__link_is_idle(conn);
+           conn->now_ns < hf__lease_deadline(conn) && conn->now_ns < hf__watch_deadline(conn) &&
+           hf__link_is_idle(conn);
 }
 
 static int etcd_advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply *out_reply)
@@ -444,6 +445,7 @@ static int etcd_advance(struct hf__conn *base, uint64_t now_ns, struct hf__reply
         hf__stand_expire(conn);
         hf__stand_evict(conn);
         hf__lease_keep(conn);
+        hf__watch_tend(conn);
         if (conn->now_ns >= hf__link_silent_at(conn))
             hf__etcd_end(conn,
                          hf__error_set(base->error, HF_EUNREACHABLE, "%s says nothing any more",
@@ -469,6 +471,7 @@ static void etcd_pollset(struct hf__conn *base, struct hf__pollset *set)
     if (!conn->greeted)
         hf__pollset_until(set, conn->server_by_ns);
     hf__pollset_until(set, hf__lease_deadline(conn));
+    hf__pollset_until(set, hf__watch_deadline(conn));
     if (conn->listing.active)
         hf__pollset_until(set, conn->listing.deadline_ns);
 }

@@ -23,6 +23,7 @@
 #define HF__STAND_TOKEN    (1 + 2 * HF__TOKEN_BYTES) /* "w" or "r", as it came, and digits */
 #define HF__OWN_KEY_BYTES  (HF__LOCK_KEY_BYTES + HF__STAND_TOKEN + 1)
 #define HF__LINE_MAX_ETCD  65536 /* who waits for one lock */
+#define HF__SPARE_TOKENS   64    /* that can be used again */
 
 struct hf__etcd;
 struct hf__stand;
@@ -56,6 +57,7 @@ enum hf__query {
 struct hf__quest {
     struct hf__list place; /* in conn->quests, or in conn->free_quests */
     enum hf__query query;
+    uint64_t number; /* of all that were asked */
     uint64_t sent_ns;
     enum hf__way way;
     struct hf__stand *stand; /* NULL: nobody's, or nobody's any more */
@@ -125,13 +127,16 @@ struct hf__stand {
     uint64_t lease_ns;
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
 
-    int64_t revision; /* of the key; 0: it has none that we know of */
-    bool maybe_made;  /* a claim was sent, and its answer never came */
+    int64_t revision;     /* of the key; 0: it has none that we know of */
+    uint32_t claims_out;  /* claims that may still make its key: they were not answered, ... */
+    uint64_t claims_from; /* ... and come behind this question: earlier ones are void */
     bool was_broken;
     bool was_voided;  /* its lease ended */
     bool was_refused; /* it tried once, and leaves: the core hears it when the key is gone */
     uint32_t course;
     uint32_t tries;
+    uint32_t asked; /* so many questions about it were sent, ... */
+    uint32_t heard; /* ... and so many answers came */
 
     bool others_wait;
     uint32_t ahead_count;
@@ -142,6 +147,7 @@ struct hf__stand {
     int64_t evict_revision;
     uint64_t evict_at_ns; /* when it has had its grace */
     uint64_t looked_ns;
+    uint64_t held_ns; /* since when */
 
     char token[HF__STAND_TOKEN + 1];
     char bearer[HF__BEARER_BYTES];
@@ -150,7 +156,11 @@ struct hf__stand {
 /* The watch over all locks of the prefix, and the stream that keeps leases. */
 struct hf__watch {
     struct hf__rpc_call *call; /* NULL: none is open */
-    bool is_up;                /* what happens from now on is told */
+    bool is_up;                /* what happens from now on is told ... */
+    int64_t revision;          /* ... and whatever is later than this */
+    uint64_t wanted_ns;        /* when somebody last waited */
+    uint32_t unwanted;         /* events since it was seen that somebody wants them */
+    uint64_t look_ns;          /* when to see whether somebody wants one; 0: not */
 };
 
 /* How long a lease has to live, of those that are listed. */
@@ -224,6 +234,10 @@ struct hf__etcd {
     struct hf__list leases;
     struct hf__list quests;
     struct hf__list free_quests;
+    uint64_t quest_count; /* so many were asked, ... */
+    uint64_t sent_quests; /* ... and so many of them have left */
+    char spare_tokens[HF__SPARE_TOKENS][HF__STAND_TOKEN];
+    size_t spare_count;
     struct hf__watch watch;
     struct hf__rpc_call *keeping; /* the stream of signs of life; NULL: none is open */
     struct hf__listing listing;
@@ -273,6 +287,9 @@ bool hf__link_is_idle(const struct hf__etcd *conn);
 struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, enum hf__way way,
                                  const ProtobufCMessage *message);
 void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rpc_event *event);
+/* The same, on behalf of a stand: its course, and the lease that the answer is about. */
+struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query,
+                                     struct hf__stand *stand, const ProtobufCMessage *message);
 /* Nobody waits for what this stand has asked. */
 void hf__query_forget(struct hf__etcd *conn, const struct hf__stand *stand);
 void hf__query_done(struct hf__etcd *conn);
@@ -369,6 +386,8 @@ void hf__stand_fail_by(struct hf__etcd *conn, struct hf__stand *stand,
 void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
                           const struct hf__quest *quest, const struct hf__rpc_event *event);
+/* A claim of this one was answered, or never left. */
+void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *quest);
 void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *cause);
 int hf__stand_next(struct hf__etcd *conn, struct hf__reply *out_reply);
 void hf__stand_expire(struct hf__etcd *conn);
@@ -390,7 +409,12 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 
 /* --- watch.c: what happens at the server without our asking --- */
 
+/* With the stream that keeps leases. */
 void hf__watch_open(struct hf__etcd *conn);
+void hf__watch_want(struct hf__etcd *conn); /* somebody waits */
+void hf__watch_see_grant(struct hf__etcd *conn);
+void hf__watch_tend(struct hf__etcd *conn); /* whatever is due */
+uint64_t hf__watch_deadline(const struct hf__etcd *conn);
 void hf__watch_hear(struct hf__etcd *conn, const struct hf__rpc_event *event);
 
 /* --- roster.c: LIST and BREAK --- */

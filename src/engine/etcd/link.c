@@ -16,6 +16,7 @@
 #define SILENCE_NS    (3 * HF__NS_PER_S)
 #define READ_BYTES    16384u
 #define READS_MAX     64u
+#define HELD_BACK_MAX 65536u
 
 static void put_authority(const struct hf__etcd *conn, char *out_text, size_t text_bytes)
 {
@@ -72,6 +73,7 @@ void hf__link_close(struct hf__etcd *conn)
     conn->keeping = NULL;
     conn->is_greeting = false;
     conn->greeted = false;
+    conn->base.holds_back = false;
 }
 
 int hf__link_open(struct hf__etcd *conn)
@@ -89,11 +91,40 @@ int hf__link_open(struct hf__etcd *conn)
 
 /* --- bytes --- */
 
+/* Has a question left us that is answered soon? What was asked first comes first. */
+static bool awaits_answer(const struct hf__etcd *conn)
+{
+    const struct hf__quest *oldest;
+
+    if (hf__list_empty(&conn->quests))
+        return false;
+    oldest = HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place);
+    return oldest->number <= conn->sent_quests &&
+           (oldest->query == HF__QUERY_CLAIM || oldest->query == HF__QUERY_LOOK ||
+            oldest->query == HF__QUERY_DELETE);
+}
+
+/* The server works longer for each packet than for what it asks: many questions had better leave
+ * in one. */
+static bool holds_back(const struct hf__etcd *conn, size_t count)
+{
+    if (conn->base.pace == HF__PACE_AT_ONCE || count >= HELD_BACK_MAX || !conn->greeted)
+        return false;
+    return conn->base.pace == HF__PACE_LATER || awaits_answer(conn);
+}
+
 static void send(struct hf__etcd *conn, struct hf__etcd_link *link)
 {
+    bool carries_calls = link == &conn->links[HF__WAY_CALLS];
     const void *bytes;
-    size_t count;
+    size_t count = hf__rpc_output(link->rpc, &bytes);
 
+    if (carries_calls) {
+        conn->base.holds_back = count > 0 && holds_back(conn, count);
+        if (conn->base.holds_back)
+            return;
+        conn->sent_quests = conn->quest_count;
+    }
     while (!conn->ending && (count = hf__rpc_output(link->rpc, &bytes)) > 0) {
         ssize_t sent = hf__stream_write(link->stream, bytes, count);
 
@@ -257,7 +288,9 @@ void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set)
         link->may_read = true;
         link->reads_left = READS_MAX;
         hf__stream_pollset(link->stream,
-                           link->state == HF__STREAM_UP && hf__rpc_output(link->rpc, &bytes) > 0,
+                           link->state == HF__STREAM_UP &&
+                               !(conn->base.holds_back && way == HF__WAY_CALLS) &&
+                               hf__rpc_output(link->rpc, &bytes) > 0,
                            set);
         hf__pollset_until(set, hf__rpc_deadline_ns(link->rpc));
     }

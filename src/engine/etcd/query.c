@@ -86,9 +86,11 @@ struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, en
     status = hf__message_pack(message, &conn->packed);
     if (status < 0)
         return give_up(conn, quest, status);
-    *quest = (struct hf__quest){
-        .query = query, .way = way, .sent_ns = conn->now_ns, .seen_revision = conn->seen_revision
-    };
+    *quest = (struct hf__quest){ .query = query,
+                                 .number = ++conn->quest_count,
+                                 .way = way,
+                                 .sent_ns = conn->now_ns,
+                                 .seen_revision = conn->seen_revision };
     hf__list_init(&quest->place);
     request.message.at = hf__buffer_front(&conn->packed);
     request.message.count = hf__buffer_count(&conn->packed);
@@ -98,6 +100,19 @@ struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, en
     if (status < 0)
         return give_up(conn, quest, status);
     hf__list_append(&conn->quests, &quest->place);
+    return quest;
+}
+
+struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query,
+                                     struct hf__stand *stand, const ProtobufCMessage *message)
+{
+    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, message);
+
+    stand->asked++;
+    if (!quest)
+        return NULL;
+    quest->stand = stand;
+    quest->course = stand->course;
     return quest;
 }
 
@@ -209,12 +224,23 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
     }
 }
 
+/* It has done what it will ever do. */
+static bool is_settled(const struct hf__rpc_event *event)
+{
+    return event->kind == HF__RPC_ANSWER || event->fate == HF__RPC_FATE_NEVER ||
+           (event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND);
+}
+
 void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rpc_event *event)
 {
     struct hf__quest *quest = (struct hf__quest *)(uintptr_t)event->tag;
 
     if (event->kind == HF__RPC_ANSWER || event->kind == HF__RPC_FAILED) {
         hf__list_remove(&quest->place);
+        if (quest->stand && event->kind == HF__RPC_ANSWER)
+            quest->stand->heard++;
+        if (quest->stand && quest->query == HF__QUERY_CLAIM && is_settled(event))
+            hf__stand_hear_claimed(quest->stand, quest);
         hear_answer(conn, quest, event);
         hf__list_append(&conn->free_quests, &quest->place);
         if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)

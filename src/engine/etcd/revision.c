@@ -76,14 +76,11 @@ static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const 
 static void ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
                 const struct hf__lease *lease, const struct hf__txn *txn)
 {
-    struct hf__quest *quest = hf__query_send(conn, query, HF__WAY_CALLS, &txn->request.base);
+    struct hf__quest *quest = hf__query_send_for(conn, query, stand, &txn->request.base);
 
     stand->entry.sent = true;
-    if (!quest)
-        return;
-    quest->stand = stand;
-    quest->course = stand->course;
-    quest->lease_id = lease->id;
+    if (quest)
+        quest->lease_id = lease->id;
 }
 
 static size_t put_value(const struct hf__stand *stand, char *out_value)
@@ -119,7 +116,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     txn.otherwise = true;
     hf__txn_range(&txn, own);
     hf__txn_range(&txn, guard_key);
-    stand->maybe_made = true;
+    stand->claims_out++;
     ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
 }
 
@@ -337,7 +334,10 @@ static void again(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
 static void grant(struct hf__etcd *conn, struct hf__stand *stand, int64_t in_line)
 {
     stand->looked_ns = conn->now_ns;
+    if (stand->state != HF__STAND_HELD)
+        stand->held_ns = conn->now_ns;
     stand->state = HF__STAND_HELD;
+    hf__watch_see_grant(conn);
     stand->has_ahead = false;
     stand->others_wait = in_line > 1;
     hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
@@ -365,6 +365,7 @@ static void queue(struct hf__etcd *conn, struct hf__stand *stand, const struct s
         return;
     }
     stand->state = HF__STAND_QUEUED;
+    hf__watch_want(conn);
     hf__stand_answer(conn, stand, HF__REPLY_QUEUED);
 }
 
@@ -392,7 +393,8 @@ static void decide(struct hf__etcd *conn, struct hf__stand *stand,
     }
     if (!sight.ahead)
         grant(conn, stand, sight.count);
-    else if (stand->line->told_revision > response->header->revision) /* perhaps of that one */
+    else if (stand->line->told_revision > response->header->revision || /* perhaps of that one */
+             conn->watch.revision > response->header->revision)         /* nobody heard of it */
         again(conn, stand, stand->revision);
     else
         queue(conn, stand, &sight);
@@ -425,7 +427,6 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
                                          "the server answered what was not asked"));
         return;
     }
-    stand->maybe_made = false;
     if (!stand->lease || stand->lease->id != quest->lease_id) { /* which has ended meanwhile */
         again(conn, stand, 0);
         return;
@@ -504,8 +505,6 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
     bool is_void = event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND;
     struct hf__lease *lease = is_void ? hf__lease_find(conn, quest->lease_id) : NULL;
 
-    if (event->fate != HF__RPC_FATE_PERHAPS && quest->query == HF__QUERY_CLAIM && is_void)
-        stand->maybe_made = false;
     if (lease)
         hf__lease_void(conn, lease);
     if (is_void && quest->query == HF__QUERY_CLAIM)

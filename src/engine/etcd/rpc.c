@@ -10,8 +10,8 @@
  * every call fails, with what is known of it, and nghttp2 is not asked any more. A server that
  * neither breaks a rule nor answers is the deadlines' business.
  *
- * Pure: no clock, no I/O; memory by the env (but for nghttp2's table of callbacks, which lives only
- * while a connection is made). */
+ * Pure: no clock, no I/O; memory by the env (but for nghttp2's tables of callbacks and options,
+ * which live only while a connection is made). */
 #include "engine/etcd/rpc.h"
 
 #include <assert.h>
@@ -25,6 +25,8 @@
 
 #define OUTPUT_BYTES_HIGH (256u << 10) /* with so many waiting nghttp2 is not asked for more */
 #define OUTPUT_BYTES_MAX  (2u << 20)
+#define ANSWER_SOON_NS    (100 * HF__NS_PER_MS) /* to a ping, if somebody is here */
+#define ANSWER_LATE_NS    (4 * HF__NS_PER_S)    /* for this somebody comes; servers wait for 20 s */
 
 /* --- beginning and end --- */
 
@@ -57,12 +59,18 @@ static int open_session(struct hf__rpc *rpc)
     };
     nghttp2_mem memory = { &rpc->theirs, allocate, release, allocate_array, resize };
     nghttp2_session_callbacks *callbacks;
+    nghttp2_option *options;
     int code;
 
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return HF_ENOMEM;
     hf__rpc_hear_set(callbacks);
-    code = nghttp2_session_client_new3(&rpc->session, callbacks, rpc, NULL, &memory);
+    code = nghttp2_option_new(&options);
+    if (code == 0) {
+        nghttp2_option_set_no_auto_ping_ack(options, 1);
+        code = nghttp2_session_client_new3(&rpc->session, callbacks, rpc, options, &memory);
+        nghttp2_option_del(options);
+    }
     nghttp2_session_callbacks_del(callbacks);
     if (code == 0)
         code = nghttp2_submit_settings(rpc->session, NGHTTP2_FLAG_NONE, settings,
@@ -344,13 +352,9 @@ void hf__rpc_sent(struct hf__rpc *rpc, size_t count)
     hf__buffer_consume(&rpc->output, count);
     rpc->taken += count;
     assert(rpc->taken <= rpc->written);
-    rpc->is_pressing = rpc->is_pressing && hf__buffer_count(&rpc->output) > 0;
 }
 
-bool hf__rpc_is_pressing(const struct hf__rpc *rpc)
-{
-    return rpc->is_pressing;
-}
+/* --- pings --- */
 
 bool hf__rpc_ping(struct hf__rpc *rpc, uint64_t tag)
 {
@@ -366,6 +370,40 @@ bool hf__rpc_ping(struct hf__rpc *rpc, uint64_t tag)
     rpc->is_pinging = true;
     rpc->ping_tag = tag;
     return true;
+}
+
+static int answer_ping(struct hf__rpc *rpc)
+{
+    int code = 0;
+
+    if (rpc->is_pinged)
+        code = nghttp2_submit_ping(rpc->session, NGHTTP2_FLAG_ACK, rpc->pinged_by);
+    rpc->is_pinged = false;
+    return code == 0 ? 0 : hf__rpc_condemn_by(rpc, code);
+}
+
+/* A server of gRPC pings with the first data that comes after the answer to its last ping, to
+ * measure the way. Answered at once, that would be one with every call: a write for it, a read for
+ * us, and an answer. Answered late, there are ten in a second at the most. */
+int hf__rpc_take_ping(struct hf__rpc *rpc, const uint8_t data[8])
+{
+    int code = answer_ping(rpc); /* who is in a hurry has the answer to the one before */
+
+    memcpy(rpc->pinged_by, data, sizeof(rpc->pinged_by));
+    rpc->pinged_ns = rpc->now_ns;
+    rpc->is_pinged = true;
+    return code;
+}
+
+void hf__rpc_answer_late_ping(struct hf__rpc *rpc)
+{
+    if (rpc->is_pinged && rpc->status == HF_OK && rpc->now_ns >= rpc->pinged_ns + ANSWER_SOON_NS)
+        (void)answer_ping(rpc);
+}
+
+uint64_t hf__rpc_answer_by_ns(const struct hf__rpc *rpc)
+{
+    return rpc->is_pinged && rpc->status == HF_OK ? rpc->pinged_ns + ANSWER_LATE_NS : HF__NEVER;
 }
 
 /* --- events --- */

@@ -127,9 +127,6 @@ int hf__rpc_feed(struct hf__rpc *rpc, const void *bytes, size_t count, uint64_t 
 /* How many bytes wait to be written at *out_bytes, which is good until the next call of anything.
  * After sent() there may be more. 0 when the connection is over, and then too: look at error(). */
 size_t hf__rpc_output(struct hf__rpc *rpc, const void **out_bytes);
-/* Is there more in it than answers to pings? etcd sends a ping with nearly every answer, to measure
- * the way; ours may ride with the next call, for some seconds, rather than cost a write each. */
-bool hf__rpc_is_pressing(const struct hf__rpc *rpc);
 /* So many of them were given to the stream: what it holds may reach the server. */
 void hf__rpc_sent(struct hf__rpc *rpc, size_t count);
 /* The stream went down, or shall: ends every call. The first reason stays. */
@@ -166,7 +163,7 @@ bool hf__rpc_is_leaving(const struct hf__rpc *rpc);
 
 /* --- time --- */
 
-/* Calls whose deadline has come are reset and FAILED. */
+/* Calls whose deadline has come are reset and FAILED. The server's pings are answered. */
 void hf__rpc_tick(struct hf__rpc *rpc, uint64_t now_ns);
 uint64_t hf__rpc_deadline_ns(const struct hf__rpc *rpc); /* HF__NEVER: none */
 

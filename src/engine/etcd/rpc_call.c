@@ -447,11 +447,13 @@ void hf__rpc_tick(struct hf__rpc *rpc, uint64_t now_ns)
         (void)hf__error_set(call->text, end.status, "no answer in time");
         hf__rpc_call_end(rpc, call, &end);
     }
+    hf__rpc_answer_late_ping(rpc);
 }
 
 uint64_t hf__rpc_deadline_ns(const struct hf__rpc *rpc)
 {
     const struct hf__heap_node *first = hf__heap_first(&rpc->deadlines);
+    uint64_t answer_by_ns = hf__rpc_answer_by_ns(rpc);
 
-    return first ? first->at_ns : HF__NEVER;
+    return first && first->at_ns < answer_by_ns ? first->at_ns : answer_by_ns;
 }

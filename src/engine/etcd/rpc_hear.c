@@ -326,14 +326,16 @@ static void hear_goaway(struct hf__rpc *rpc, const nghttp2_goaway *goaway)
                   *shown ? ": " : "", shown);
 }
 
-static void hear_ping(struct hf__rpc *rpc, const nghttp2_ping *ping)
+static int hear_ping(struct hf__rpc *rpc, const nghttp2_ping *ping)
 {
     bool is_ours = memcmp(ping->opaque_data, &rpc->ping_tag, sizeof(rpc->ping_tag)) == 0;
 
-    if ((ping->hd.flags & NGHTTP2_FLAG_ACK) == 0 || !rpc->is_pinging || !is_ours)
-        return;
-    if (hf__list_empty(&rpc->pong.place)) /* a server may well answer twice */
+    if ((ping->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+        return hf__rpc_take_ping(rpc, ping->opaque_data);
+    if (rpc->is_pinging && is_ours &&
+        hf__list_empty(&rpc->pong.place)) /* a server may well answer twice */
         hf__rpc_tell(rpc, &rpc->pong, HF__RPC_PONG);
+    return 0;
 }
 
 static int hear_frame(nghttp2_session *session, const nghttp2_frame *frame, void *context)
@@ -351,7 +353,7 @@ static int hear_frame(nghttp2_session *session, const nghttp2_frame *frame, void
     else if (frame->hd.type == NGHTTP2_GOAWAY)
         hear_goaway(rpc, &frame->goaway);
     else if (frame->hd.type == NGHTTP2_PING)
-        hear_ping(rpc, &frame->ping);
+        return hear_ping(rpc, &frame->ping);
     if (frame->hd.type == NGHTTP2_SETTINGS && !rpc->is_up) {
         rpc->is_up = true;
         hf__rpc_tell(rpc, &rpc->up, HF__RPC_UP);
@@ -378,8 +380,6 @@ static int note_sent(nghttp2_session *session, const nghttp2_frame *frame, void 
     char shown[HF__ERROR_BYTES / 2];
 
     (void)session;
-    if (frame->hd.type != NGHTTP2_PING || (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
-        rpc->is_pressing = true;
     if (frame->hd.type != NGHTTP2_GOAWAY || goaway->error_code == NGHTTP2_NO_ERROR)
         return 0;
     if (rpc->theirs.is_exhausted || rpc->theirs.is_starved) /* INTERNAL_ERROR, says nghttp2 */

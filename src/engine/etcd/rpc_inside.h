@@ -102,7 +102,6 @@ struct hf__rpc {
     struct hf__buffer output;
     uint64_t written; /* all that was ever put there */
     uint64_t taken;   /* ... and went to the stream */
-    bool is_pressing; /* there is more in it than answers to pings */
     struct hf__rpc_call *sealing;
 
     struct hf__list waiting;
@@ -123,6 +122,9 @@ struct hf__rpc {
     bool is_up;
     bool is_pinging;
     uint64_t ping_tag;
+    bool is_pinged; /* by the server, and it was not answered yet */
+    uint8_t pinged_by[8];
+    uint64_t pinged_ns;
     bool is_leaving;
     char leaving_text[HF__ERROR_BYTES];
 
@@ -139,6 +141,11 @@ int hf__rpc_condemn(struct hf__rpc *rpc, int status, const char *format, ...)
 /* The same, by an error of nghttp2's. */
 int hf__rpc_condemn_by(struct hf__rpc *rpc, int code);
 void hf__rpc_tell(struct hf__rpc *rpc, struct hf__rpc_note *note, enum hf__rpc_kind kind);
+/* The server's ping will be answered: by tick(), or when the next one comes. */
+int hf__rpc_take_ping(struct hf__rpc *rpc, const uint8_t data[8]);
+void hf__rpc_answer_late_ping(struct hf__rpc *rpc);
+/* HF__NEVER: there is none to be answered. */
+uint64_t hf__rpc_answer_by_ns(const struct hf__rpc *rpc);
 /* No new calls; those that wait fail. */
 void hf__rpc_leave(struct hf__rpc *rpc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,8 +1,13 @@
 /* stand.c: which claims stand where, how do they leave, and what must the core hear?
  *
- * A stand has one key, under a token that is never used again. What the core asked becomes a
- * course: one question to the server, or several, one after the other; answers to an earlier course
- * mean nothing.
+ * A stand has one key, under a token that no other stand has. What the core asked becomes a course:
+ * one question to the server, or several, one after the other; answers to an earlier course mean
+ * nothing.
+ *
+ * The server remembers every key that ever was, until somebody has it forget (compaction), and goes
+ * through all of them when it reads a line. So tokens are used again, lest a line become slower
+ * with every claim; but only if every question of the stand that had it was answered, so that
+ * nothing can be under way that speaks of the same key.
  *
  * What can go wrong: a claim whose answer never came may still be under way somewhere, and would
  * make its key when we have left long ago. So whoever leaves then raises the guard, which every
@@ -38,19 +43,38 @@ bool hf__stand_owns(const struct hf__stand *stand, const ProtobufCBinaryData *ke
 
 /* --- coming and going --- */
 
-static void read_claim(struct hf__etcd *conn, struct hf__stand *stand,
+static void take_token(struct hf__etcd *conn, struct hf__stand *stand,
                        const struct hf__request *request)
 {
     static const char digits[] = "0123456789abcdef";
 
-    stand->queueing = request->queueing;
-    stand->mode = request->mode;
-    stand->is_fixed = request->ends;
-    stand->token[0] = request->mode == HF_SHARED ? 'r' : 'w';
-    for (size_t i = 0; i < HF__TOKEN_BYTES; i++) {
+    if (conn->spare_count > 0)
+        memcpy(stand->token, conn->spare_tokens[--conn->spare_count], HF__STAND_TOKEN);
+    for (size_t i = 0; !*stand->token && i < HF__TOKEN_BYTES; i++) {
         stand->token[2 * i + 1] = digits[request->token[i] >> 4];
         stand->token[2 * i + 2] = digits[request->token[i] & 15];
     }
+    stand->token[0] = request->mode == HF_SHARED ? 'r' : 'w';
+}
+
+/* Its key is not there, and nothing is under way that could make or delete it. */
+static void spare_token(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (!*stand->token || stand->asked != stand->heard)
+        return;
+    if (conn->spare_count < HF__SPARE_TOKENS)
+        memcpy(conn->spare_tokens[conn->spare_count++], stand->token, HF__STAND_TOKEN);
+    stand->token[0] = '\0';
+}
+
+static void read_claim(struct hf__etcd *conn, struct hf__stand *stand,
+                       const struct hf__request *request)
+{
+    stand->queueing = request->queueing;
+    stand->mode = request->mode;
+    stand->is_fixed = request->ends;
+    if (!*stand->token)
+        take_token(conn, stand, request);
     hf__bearer_write(request, conn->whence, conn->purpose, stand->bearer);
 }
 
@@ -152,11 +176,25 @@ static void stop_waiting(struct hf__etcd *conn, struct hf__stand *stand)
     stand->evict_key = NULL;
 }
 
+/* Whatever is still under way is void: the guard was raised, or the lease is gone. */
+static void forget_claims(const struct hf__etcd *conn, struct hf__stand *stand)
+{
+    stand->claims_out = 0;
+    stand->claims_from = conn->quest_count;
+}
+
+void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *quest)
+{
+    if (quest->number > stand->claims_from && stand->claims_out > 0)
+        stand->claims_out--;
+}
+
 /* Its key is gone, and cannot come again. */
 static void be_gone(struct hf__etcd *conn, struct hf__stand *stand, bool was_there)
 {
     stand->revision = 0;
-    stand->maybe_made = false;
+    spare_token(conn, stand);
+    forget_claims(conn, stand);
     hf__lease_leave(conn, stand);
     if (stand->entry.forsaken) {
         hf__stand_free(conn, stand);
@@ -183,41 +221,33 @@ static void undo(struct hf__etcd *conn, struct hf__stand *stand, ProtobufCBinary
     hf__txn_put(&txn, guard_key, hf__etcd_bytes("", 0), stand->lease->id);
     hf__txn_range(&txn, guard_key);
     hf__txn_delete(&txn, key);
-    quest = hf__query_send(conn, HF__QUERY_UNDO, HF__WAY_CALLS, &txn.request.base);
-    if (!quest)
-        return;
-    quest->stand = stand;
-    quest->course = stand->course;
-    quest->lease_id = stand->lease->id;
+    quest = hf__query_send_for(conn, HF__QUERY_UNDO, stand, &txn.request.base);
+    if (quest)
+        quest->lease_id = stand->lease->id;
 }
 
 void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand)
 {
     Hf__Etcd__DeleteRangeRequest request = HF__ETCD__DELETE_RANGE_REQUEST__INIT;
     char key[HF__OWN_KEY_BYTES];
-    struct hf__quest *quest;
 
     stand->state = HF__STAND_LEAVING;
     stand->course++;
     hf__list_remove(&stand->renewal);
     hf__lease_aim(stand, NULL);
     stop_waiting(conn, stand);
-    if (!stand->lease || (stand->revision == 0 && !stand->maybe_made)) {
+    if (!stand->lease || (stand->revision == 0 && stand->claims_out == 0)) {
         be_gone(conn, stand, false);
         return;
     }
     stand->entry.sent = true;
     request.key = hf__etcd_bytes(key, hf__stand_key(stand, key));
-    if (stand->maybe_made) {
+    if (stand->claims_out > 0) {
         undo(conn, stand, request.key);
         return;
     }
     request.prev_kv = true;
-    quest = hf__query_send(conn, HF__QUERY_DELETE, HF__WAY_CALLS, &request.base);
-    if (!quest)
-        return;
-    quest->stand = stand;
-    quest->course = stand->course;
+    (void)hf__query_send_for(conn, HF__QUERY_DELETE, stand, &request.base);
 }
 
 /* Did it still hold when it was deleted? */
@@ -296,7 +326,8 @@ void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *
     }
     if (!marked) {
         stand->revision = 0;
-        stand->maybe_made = stand->maybe_made && stand->lease;
+        if (!stand->lease)
+            forget_claims(conn, stand);
     }
     if (stand->state == HF__STAND_HELD || stand->state == HF__STAND_QUEUED) {
         stand->entry.gone = cause;
@@ -319,7 +350,7 @@ static void forsake(struct hf__etcd *conn, struct hf__stand *stand)
     stand->entry.forsaken = true;
     if (conn->greeted && !conn->ending)
         hf__stand_leave(conn, stand);
-    else if (stand->revision == 0 && !stand->maybe_made)
+    else if (stand->revision == 0 && stand->claims_out == 0)
         hf__stand_free(conn, stand);
     else
         stand->state = HF__STAND_LEAVING;

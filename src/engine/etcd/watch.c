@@ -1,18 +1,29 @@
 /* watch.c: what happens at the server without our asking?
  *
- * One watch over everything that begins with the prefix, opened before anybody waits: a watch that
- * is opened when it is needed begins in the past, and the server serves such ones late. Events of
+ * One watch over everything that begins with the prefix, opened before anybody waits, and for good:
+ * one for each wait would often begin in the past, and the server serves such ones late. Events of
  * locks that nobody of ours wants are passed over.
  *
+ * But a server works a third more for a turn that it tells somebody about. So the watch is closed
+ * when it has told much to a client that did not wait for anything lately, nor has held anything
+ * for long, and opened again as soon as one does. Then all look anew.
+ *
  * What can go wrong: the server ends the watch, or has forgotten where it was: the connection ends,
- * and with the next one everybody looks anew. */
+ * and with the next one everybody looks anew. Who holds is broken while there is no watch: it is
+ * told with its next renewal. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "engine/etcd/etcd.h"
 
-void hf__watch_open(struct hf__etcd *conn)
+#define LONG_NS      (20 * HF__NS_PER_MS) /* who holds for so long wants to know who comes */
+#define WANTED_NS    HF__NS_PER_S         /* since somebody last waited */
+#define UNWANTED_MAX 64                   /* events */
+
+/* --- open and closed --- */
+
+static void open_watch(struct hf__etcd *conn)
 {
     Hf__Etcd__WatchCreateRequest create = HF__ETCD__WATCH_CREATE_REQUEST__INIT;
     Hf__Etcd__WatchRequest request = HF__ETCD__WATCH_REQUEST__INIT;
@@ -41,12 +52,119 @@ void hf__watch_open(struct hf__etcd *conn)
         status = hf__rpc_send(rpc, conn->watch.call,
                               (struct hf__rpc_bytes){ hf__buffer_front(&conn->packed),
                                                       hf__buffer_count(&conn->packed) });
-    open.path = "/etcdserverpb.Lease/LeaseKeepAlive";
-    if (status == HF_OK)
-        status = hf__rpc_open(rpc, &open, &conn->keeping);
+    conn->watch.wanted_ns = conn->now_ns;
+    conn->watch.look_ns = 0;
     if (status < 0)
         hf__etcd_end(conn, hf__error_set(conn->base.error, status, "the server cannot be watched"));
 }
+
+void hf__watch_open(struct hf__etcd *conn)
+{
+    struct hf__rpc_request open = { .path = "/etcdserverpb.Lease/LeaseKeepAlive",
+                                    .now_ns = conn->now_ns,
+                                    .deadline_ns = HF__NEVER };
+    int status = hf__rpc_open(conn->links[HF__WAY_KEEP].rpc, &open, &conn->keeping);
+
+    if (status < 0)
+        hf__etcd_end(conn, hf__error_set(conn->base.error, status, "no lease can be kept"));
+    else
+        open_watch(conn);
+}
+
+void hf__watch_want(struct hf__etcd *conn)
+{
+    conn->watch.wanted_ns = conn->now_ns;
+    if (!conn->watch.call && !conn->ending)
+        open_watch(conn);
+}
+
+void hf__watch_see_grant(struct hf__etcd *conn)
+{
+    if (!conn->watch.call && conn->watch.look_ns == 0)
+        conn->watch.look_ns = conn->now_ns + LONG_NS;
+}
+
+/* Does anybody wait, or has held for long? */
+static bool is_wanted(const struct hf__etcd *conn)
+{
+    HF__LIST_FOR(member, &conn->roll.members)
+    {
+        const struct hf__stand *stand =
+            (struct hf__stand *)HF__LIST_ENTRY(member, struct hf__entry, member);
+
+        if (stand->state == HF__STAND_QUEUED ||
+            (stand->state == HF__STAND_HELD && conn->now_ns >= stand->held_ns + LONG_NS))
+            return true;
+    }
+    return false;
+}
+
+void hf__watch_tend(struct hf__etcd *conn)
+{
+    if (conn->watch.look_ns == 0 || conn->now_ns < conn->watch.look_ns)
+        return;
+    conn->watch.look_ns = 0;
+    if (is_wanted(conn))
+        hf__watch_want(conn);
+    else if (!hf__list_empty(&conn->roll.members))
+        hf__watch_see_grant(conn);
+}
+
+/* Whoever waits for an answer comes back soon enough. */
+uint64_t hf__watch_deadline(const struct hf__etcd *conn)
+{
+    bool is_due = conn->watch.look_ns > 0 && hf__list_empty(&conn->quests);
+
+    return is_due ? conn->watch.look_ns : HF__NEVER;
+}
+
+static void close_if_unwanted(struct hf__etcd *conn)
+{
+    if (conn->ending || conn->watch.unwanted < UNWANTED_MAX ||
+        conn->now_ns < conn->watch.wanted_ns + WANTED_NS)
+        return;
+    conn->watch.unwanted = 0;
+    if (is_wanted(conn)) {
+        conn->watch.wanted_ns = conn->now_ns;
+        return;
+    }
+    (void)hf__rpc_cancel(conn->links[HF__WAY_KEEP].rpc, conn->watch.call);
+    conn->watch = (struct hf__watch){ 0 };
+    hf__watch_see_grant(conn);
+}
+
+static void crowd(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    stand->others_wait = true;
+    stand->entry.crowded = true;
+    hf__roll_tell(&conn->roll, &stand->entry);
+}
+
+/* What happened while there was no watch, nobody heard. */
+static void hear_up(struct hf__etcd *conn, int64_t revision)
+{
+    conn->watch.is_up = true;
+    conn->watch.revision = revision;
+    if (!conn->greeted) {
+        conn->greetings_left--;
+        return;
+    }
+    HF__LIST_FOR(member, &conn->roll.members)
+    {
+        struct hf__entry *entry = HF__LIST_ENTRY(member, struct hf__entry, member);
+        struct hf__stand *stand = (struct hf__stand *)entry;
+
+        stand->looked_ns = 0;
+        if (stand->state == HF__STAND_QUEUED) {
+            entry->changed = true;
+            hf__roll_tell(&conn->roll, entry);
+        }
+        if (stand->state == HF__STAND_HELD && !stand->others_wait)
+            crowd(conn, stand); /* who came meanwhile must not be passed by */
+    }
+}
+
+/* --- events --- */
 
 /* Of a key that is a stand's own. */
 static void hear_own(struct hf__etcd *conn, struct hf__stand *stand, const Hf__Etcd__Event *event)
@@ -78,11 +196,8 @@ static void hear_other(struct hf__etcd *conn, struct hf__stand *stand, const Hf_
         event->prev_kv->create_revision < stand->revision && stand->ahead_count > 0 &&
         stand->ahead_count != HF__AHEAD_UNKNOWN)
         stand->ahead_count--;
-    if (stand->state == HF__STAND_HELD && is_new && !stand->others_wait) {
-        stand->others_wait = true;
-        stand->entry.crowded = true;
-        hf__roll_tell(&conn->roll, &stand->entry);
-    }
+    if (stand->state == HF__STAND_HELD && is_new && !stand->others_wait)
+        crowd(conn, stand);
     if (stand->state == HF__STAND_QUEUED && stand->has_ahead && stand->ahead_hash == hash &&
         !is_new) {
         stand->has_ahead = false;
@@ -135,10 +250,9 @@ static void hear_response(struct hf__etcd *conn, const Hf__Etcd__WatchResponse *
                                          "the server ended the watch: %s", shown));
         return;
     }
-    if (response->created && !conn->watch.is_up) {
-        conn->watch.is_up = true;
-        conn->greetings_left--;
-    }
+    if (response->created && !conn->watch.is_up)
+        hear_up(conn, response->header ? response->header->revision : 0);
+    conn->watch.unwanted += (uint32_t)response->n_events;
     for (size_t i = 0; i < response->n_events && !conn->ending; i++)
         hear_event(conn, response->events[i]);
 }
@@ -158,4 +272,5 @@ void hf__watch_hear(struct hf__etcd *conn, const struct hf__rpc_event *event)
         return;
     hear_response(conn, response);
     hf__message_free(&conn->memory, &response->base);
+    close_if_unwanted(conn);
 }
