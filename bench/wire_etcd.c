@@ -326,7 +326,7 @@ int bench_wire_next(struct bench_wire *wire, struct bench_answer *out_answer)
 static int ask_alone(struct bench_wire *wire, enum question question,
                      const ProtobufCMessage *message)
 {
-    struct bench_answer answer;
+    struct bench_answer answer = { 0 };
 
     if (ask(wire, question, message, 0) < 0 || bench_wire_next(wire, &answer) < 0)
         return HF_ESYSTEM;
