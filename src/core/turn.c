@@ -231,7 +231,8 @@ static uint64_t answer_by(const struct hf__turn *turn, enum hf__request_kind kin
     uint64_t most_ns = turn->lease_ns / HF__RENEWALS;
     uint64_t by_ns;
 
-    if (kind == HF__REQUEST_RENEW || kind == HF__REQUEST_DOWNGRADE)
+    /* What the keeper asks for it asks for again, rather soon; a caller would hear "unknown". */
+    if (kind == HF__REQUEST_RENEW && !turn->asker)
         return now_ns + soonest(turn->lease_ns / 6, RENEW_NS_MAX);
 
     by_ns = now_ns + soonest(most_ns, HF__ASK_NS_MAX);
