@@ -24,13 +24,14 @@
 
 #include <holdfast/holdfast.h>
 
-#define CONNECT_MS 1000
-#define LEASE_MS   300
-#define WAIT_MS    700
-#define LONGER_MS  4000
-#define PATIENT_MS 5000
-#define FULL_MS    20000
-#define AGAIN_US   50000
+#define CONNECT_MS      1000
+#define LEASE_MS        300
+#define WAIT_MS         700
+#define LONGER_MS       4000
+#define PATIENT_MS      5000
+#define PATIENT_WAIT_MS 2500 /* in vain: long enough for the answers, and no longer */
+#define FULL_MS         20000
+#define AGAIN_US        50000
 
 struct plan {
     const char *url;
@@ -110,19 +111,20 @@ static void look_around(hf_client *client)
 }
 
 /* Somebody else holds it, as an honest server says, and the list should. */
-static void wait_in_vain(hf_client *client, hf_client *good, const char *name)
+static void wait_in_vain(hf_client *client, hf_client *good, const struct plan *plan)
 {
     struct hf_acquire_options long_lease = terms(FULL_MS, FULL_MS);
-    struct hf_acquire_options short_lease = terms(LEASE_MS, WAIT_MS);
+    struct hf_acquire_options in_vain =
+        plan->patient ? terms(PATIENT_MS, PATIENT_WAIT_MS) : terms(LEASE_MS, WAIT_MS);
     char busy[256];
     hf_grant *theirs = NULL;
     hf_grant *ours = NULL;
 
-    (void)snprintf(busy, sizeof(busy), "%s-busy", name);
+    (void)snprintf(busy, sizeof(busy), "%s-busy", plan->name);
     if (acquire(good, "good-acquire", busy, &long_lease, &theirs) < 0)
         exit(EXIT_FAILURE);
     look_around(client);
-    if (acquire(client, "wait", busy, &short_lease, &ours) == HF_OK)
+    if (acquire(client, "wait", busy, &in_vain, &ours) == HF_OK)
         hf_release_start(ours);
     hf_release_start(theirs);
 }
@@ -263,7 +265,7 @@ static void play(const struct plan *plan)
     if (!good)
         good = open_good(plan);
     if (is_open)
-        wait_in_vain(client, good, plan->name);
+        wait_in_vain(client, good, plan);
     if (is_open && plan->breaks)
         break_other(client, good, plan);
     if (plan->mended)
