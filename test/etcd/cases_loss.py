@@ -96,8 +96,7 @@ def a_claim_that_comes_when_it_was_given_up_makes_no_key(world):
         check_nothing(here, client, other)
 
 
-@case
-def a_claim_that_comes_when_the_next_one_was_given_back_makes_no_key(world):
+def come_when_the_next_was_given_back(world, between):
     """The network had kept the first try; the second had the turn, which is over."""
     with setting(world, 2, through=True) as (here, client, other):
         here.open(client)
@@ -109,6 +108,7 @@ def a_claim_that_comes_when_the_next_one_was_given_back_makes_no_key(world):
             here.proxy.tell("on hold " + KEY)
             client.acquire("n", lease_ms=60000, wait_ms=LONG_MS)
             check_equal(here.proxy.stat()["fates"], fates + 1, "claims that were kept")
+            between(client)
             client.release()
             check_empty(here, "before the late claim")
             here.proxy.tell("pass")  # now it comes
@@ -117,6 +117,17 @@ def a_claim_that_comes_when_the_next_one_was_given_back_makes_no_key(world):
             other.acquire("n", wait_ms=0)
             other.release()
         check_nothing(here, client, other)
+
+
+@case
+def a_claim_that_comes_when_the_next_one_was_given_back_makes_no_key(world):
+    come_when_the_next_was_given_back(world, lambda client: None)
+
+
+@case
+def a_claim_that_comes_when_the_next_one_was_moved_and_given_back_makes_no_key(world):
+    """It names the lease that the turn had before it was extended by another."""
+    come_when_the_next_was_given_back(world, lambda client: client.do("extend 90000"))
 
 
 @case

@@ -64,6 +64,7 @@ struct hf__quest {
     uint32_t course;         /* of the stand, or of the listing: answers to an earlier one mean
                               * nothing */
     int64_t lease_id;
+    bool raises_guard;     /* of the lease that the stand is about to leave */
     int64_t seen_revision; /* when it was asked */
 };
 
@@ -386,6 +387,8 @@ void hf__stand_fail_by(struct hf__etcd *conn, struct hf__stand *stand,
 void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
                           const struct hf__quest *quest, const struct hf__rpc_event *event);
+/* Whatever is still under way is void: the guard was raised, or the lease is gone. */
+void hf__stand_forget_claims(const struct hf__etcd *conn, struct hf__stand *stand);
 /* A claim of this one was answered, or never left. */
 void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *quest);
 void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *cause);

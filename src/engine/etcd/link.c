@@ -17,6 +17,11 @@
 #define READ_BYTES    16384u
 #define READS_MAX     64u
 #define HELD_BACK_MAX 65536u
+/* Parts of the shortest lease that somebody needs. A third has passed when the next sign of life is
+ * sent: what is left must do for a server that says nothing, one that is there no more, and one
+ * that is. */
+#define SILENCE_PARTS 4
+#define CONNECT_PARTS 6
 
 static void put_authority(const struct hf__etcd *conn, char *out_text, size_t text_bytes)
 {
@@ -25,6 +30,25 @@ static void put_authority(const struct hf__etcd *conn, char *out_text, size_t te
 
     (void)snprintf(out_text, text_bytes, "%s%s%s:%u", is_number ? "[" : "", server->host,
                    is_number ? "]" : "", (unsigned)(server->port ? server->port : HF__ETCD_PORT));
+}
+
+/* Whoever holds or waits for a short time only must find another server soon, if there is one: else
+ * what is under way is more likely to be answered than what would be asked anew. */
+static uint64_t patience_ns(const struct hf__etcd *conn, uint64_t most_ns, uint64_t parts)
+{
+    uint64_t patience_ns = most_ns;
+
+    if (conn->url->server_count == 1)
+        return most_ns;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        if (lease->is_alive && !hf__list_empty(&lease->stands) &&
+            lease->ttl_ns / parts < patience_ns)
+            patience_ns = lease->ttl_ns / parts;
+    }
+    return patience_ns > SERVER_NS_MIN ? patience_ns : SERVER_NS_MIN;
 }
 
 static int open_one(struct hf__etcd *conn, struct hf__etcd_link *link)
@@ -83,7 +107,7 @@ int hf__link_open(struct hf__etcd *conn)
 
     hf__link_close(conn);
     conn->tried++;
-    conn->server_by_ns = conn->now_ns + (share_ns > SERVER_NS_MIN ? share_ns : SERVER_NS_MIN);
+    conn->server_by_ns = conn->now_ns + patience_ns(conn, share_ns, CONNECT_PARTS);
     for (size_t way = 0; status == HF_OK && way < HF__WAYS; way++)
         status = open_one(conn, &conn->links[way]);
     return status;
@@ -240,24 +264,6 @@ void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count)
 
 /* --- waiting --- */
 
-/* Whoever holds for a short time only must find another server soon, if there is one: else what is
- * under way is more likely to be answered than what would be asked anew. */
-static uint64_t patience_ns(const struct hf__etcd *conn)
-{
-    uint64_t patience_ns = SILENCE_NS;
-
-    if (conn->url->server_count == 1)
-        return patience_ns;
-    HF__LIST_FOR(member, &conn->leases)
-    {
-        const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
-
-        if (lease->is_alive && !hf__list_empty(&lease->stands) && lease->ttl_ns / 2 < patience_ns)
-            patience_ns = lease->ttl_ns / 2;
-    }
-    return patience_ns;
-}
-
 /* When the server has said nothing for too long, though it was asked; HF__NEVER: it was not. */
 uint64_t hf__link_silent_at(const struct hf__etcd *conn)
 {
@@ -276,7 +282,8 @@ uint64_t hf__link_silent_at(const struct hf__etcd *conn)
         if (lease->is_kept && lease->kept_ns < since_ns)
             since_ns = lease->kept_ns;
     }
-    return since_ns < HF__NEVER ? since_ns + patience_ns(conn) : HF__NEVER;
+    return since_ns < HF__NEVER ? since_ns + patience_ns(conn, SILENCE_NS, SILENCE_PARTS)
+                                : HF__NEVER;
 }
 
 void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set)

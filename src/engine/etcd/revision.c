@@ -73,14 +73,15 @@ static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const 
     }
 }
 
-static void ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
-                const struct hf__lease *lease, const struct hf__txn *txn)
+static struct hf__quest *ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
+                             const struct hf__lease *lease, const struct hf__txn *txn)
 {
     struct hf__quest *quest = hf__query_send_for(conn, query, stand, &txn->request.base);
 
     stand->entry.sent = true;
     if (quest)
         quest->lease_id = lease->id;
+    return quest;
 }
 
 static size_t put_value(const struct hf__stand *stand, char *out_value)
@@ -117,7 +118,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     hf__txn_range(&txn, own);
     hf__txn_range(&txn, guard_key);
     stand->claims_out++;
-    ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
+    (void)ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
 }
 
 void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
@@ -159,7 +160,7 @@ static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t b
     hf__txn_if_lease(&txn, own, stand->lease->id);
     hf__txn_range(&txn, own);
     read_view(&txn, stand, &view, below);
-    ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
+    (void)ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
 }
 
 void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
@@ -183,18 +184,28 @@ void hf__revision_inspect(struct hf__etcd *conn, struct hf__stand *stand)
     hf__revision_look(conn, stand);
 }
 
+/* Claims that were not answered name the lease that they were made for: when the turn leaves it,
+ * they must not come any more. */
 static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
                  const struct hf__lease *lease)
 {
     char key[HF__OWN_KEY_BYTES];
+    char guard[HF__LOCK_KEY_BYTES];
     char value[HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX];
     ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
+    bool raises_guard = stand->claims_out > 0 && lease != stand->lease;
+    struct hf__quest *quest;
     struct hf__txn txn;
 
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, stand->revision);
     hf__txn_put(&txn, own, hf__etcd_bytes(value, put_value(stand, value)), lease->id);
-    ask(conn, stand, query, lease, &txn);
+    if (raises_guard)
+        hf__txn_put(&txn, hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard)),
+                    hf__etcd_bytes("", 0), stand->lease->id);
+    quest = ask(conn, stand, query, lease, &txn);
+    if (quest)
+        quest->raises_guard = raises_guard;
 }
 
 void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand)
@@ -490,6 +501,8 @@ static void hear_move(struct hf__etcd *conn, const struct hf__quest *quest,
     }
     if (quest->query == HF__QUERY_LOWER)
         stand->mode = HF_SHARED;
+    if (quest->raises_guard)
+        hf__stand_forget_claims(conn, stand);
     if (lease && lease != stand->lease) {
         hf__lease_leave(conn, stand);
         hf__lease_lodge(stand, lease);
@@ -505,6 +518,8 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
     bool is_void = event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND;
     struct hf__lease *lease = is_void ? hf__lease_find(conn, quest->lease_id) : NULL;
 
+    if (lease && quest->raises_guard)
+        lease = stand->lease; /* one of the two: with this one went the key, or nobody keeps it */
     if (lease)
         hf__lease_void(conn, lease);
     if (is_void && quest->query == HF__QUERY_CLAIM)

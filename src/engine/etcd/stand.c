@@ -176,8 +176,7 @@ static void stop_waiting(struct hf__etcd *conn, struct hf__stand *stand)
     stand->evict_key = NULL;
 }
 
-/* Whatever is still under way is void: the guard was raised, or the lease is gone. */
-static void forget_claims(const struct hf__etcd *conn, struct hf__stand *stand)
+void hf__stand_forget_claims(const struct hf__etcd *conn, struct hf__stand *stand)
 {
     stand->claims_out = 0;
     stand->claims_from = conn->quest_count;
@@ -194,7 +193,7 @@ static void be_gone(struct hf__etcd *conn, struct hf__stand *stand, bool was_the
 {
     stand->revision = 0;
     spare_token(conn, stand);
-    forget_claims(conn, stand);
+    hf__stand_forget_claims(conn, stand);
     hf__lease_leave(conn, stand);
     if (stand->entry.forsaken) {
         hf__stand_free(conn, stand);
@@ -327,7 +326,7 @@ void hf__stand_lose(struct hf__etcd *conn, struct hf__stand *stand, const char *
     if (!marked) {
         stand->revision = 0;
         if (!stand->lease)
-            forget_claims(conn, stand);
+            hf__stand_forget_claims(conn, stand);
     }
     if (stand->state == HF__STAND_HELD || stand->state == HF__STAND_QUEUED) {
         stand->entry.gone = cause;
