@@ -1,20 +1,22 @@
 /* client.c (hostile): what does a program see of a server that means harm?
  *
- *     client URL GOOD-URL NAME [first] [fences] [patient] [longer] [breaks] [mended]
+ *     client URL GOOD-URL NAME [first] [fences] [patient] [longer] [breaks] [crowd] [mended]
  *            [extra WAIT-MS]
  *
  * Uses every kind of request on URL once: it takes NAME, extends, downgrades, breaks, gives back,
  * lists a lock that is held through GOOD-URL, and waits for it in vain. `first`: GOOD-URL is opened
  * only when it is needed. `fences`: NAME is taken through GOOD-URL too, before (unless `first`) and
  * after. `patient`: it has time, because it must succeed. `longer`: it extends to another length
- * than it took it for. `breaks`: it takes NAME-broken away from the honest one. `mended`: at last
- * it prints `mend`, waits for a line, from when on the server is honest, and takes NAME-mended.
- * `extra`: before all that it takes NAME-extra, which somebody else has left there.
+ * than it took it for. `breaks`: it takes NAME-broken away from the honest one. `crowd`: many
+ * threads take locks of their own, again and again, and all at once. `mended`: at last it prints
+ * `mend`, waits for a line, from when on the server is honest, and takes NAME-mended. `extra`:
+ * before all that it takes NAME-extra, which somebody else has left there.
  *
  * Prints a line for each call, `CALL STATUS MILLISECONDS TEXT`; a line `fence CALL NUMBER` for each
  * grant; and last `memory N`: the most that this process ever had in memory, in KiB. It exits with
  * 0 whatever the answers were. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,10 @@
 #define FULL_MS         20000
 #define AGAIN_US        50000
 
+#define THREADS   8
+#define CYCLES    40
+#define NO_STATUS (-99) /* a fence that did not rise */
+
 struct plan {
     const char *url;
     const char *good_url;
@@ -43,6 +49,7 @@ struct plan {
     bool longer;
     bool breaks;
     bool mended;
+    bool crowd;
     int64_t extra_ms; /* 0: none */
 };
 
@@ -216,6 +223,61 @@ static void break_other(hf_client *client, hf_client *good, const struct plan *p
     hf_release_start(theirs);
 }
 
+/* --- many at once --- */
+
+struct member {
+    hf_client *client;
+    char name[256];
+    int64_t wait_ms;
+    int status;
+};
+
+static int take_turn(const struct member *member, uint64_t *fence)
+{
+    struct hf_acquire_options options = terms(FULL_MS, member->wait_ms);
+    hf_grant *grant = NULL;
+    int status = hf_acquire(member->client, member->name, &options, &grant);
+    uint64_t before = *fence;
+
+    if (status < 0)
+        return status;
+    *fence = hf_grant_fence(grant);
+    status = hf_release(grant);
+    return *fence > before ? status : NO_STATUS;
+}
+
+static void *take_turns(void *argument)
+{
+    struct member *member = argument;
+    uint64_t fence = 0;
+
+    for (int i = 0; i < CYCLES && member->status == HF_OK; i++)
+        member->status = take_turn(member, &fence);
+    return NULL;
+}
+
+static void be_many(hf_client *client, const struct plan *plan)
+{
+    struct member members[THREADS] = { 0 };
+    pthread_t threads[THREADS];
+    int64_t began_ms = now_ms();
+    int status = HF_OK;
+
+    for (int i = 0; i < THREADS; i++) {
+        members[i].client = client;
+        members[i].wait_ms = plan->patient ? FULL_MS : WAIT_MS;
+        (void)snprintf(members[i].name, sizeof(members[i].name), "%s-%d", plan->name, i);
+        if (pthread_create(&threads[i], NULL, take_turns, &members[i]) != 0)
+            exit(EXIT_FAILURE);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        if (members[i].status < status)
+            status = members[i].status;
+    }
+    (void)printf("crowd %d %" PRId64 " %s\n", status, now_ms() - began_ms, hf_strstatus(status));
+}
+
 static void tell_memory(void)
 {
     char line[256];
@@ -268,6 +330,8 @@ static void play(const struct plan *plan)
         wait_in_vain(client, good, plan);
     if (is_open && plan->breaks)
         break_other(client, good, plan);
+    if (is_open && plan->crowd)
+        be_many(client, plan);
     if (plan->mended)
         be_served_again(&client, plan);
     began_ms = now_ms();
@@ -294,6 +358,7 @@ int main(int argument_count, char **arguments)
         plan.longer = plan.longer || strcmp(arguments[i], "longer") == 0;
         plan.breaks = plan.breaks || strcmp(arguments[i], "breaks") == 0;
         plan.mended = plan.mended || strcmp(arguments[i], "mended") == 0;
+        plan.crowd = plan.crowd || strcmp(arguments[i], "crowd") == 0;
         if (strcmp(arguments[i], "extra") == 0 && i + 1 < argument_count)
             plan.extra_ms = strtoll(arguments[i + 1], NULL, 10);
     }

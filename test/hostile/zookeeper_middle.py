@@ -4,7 +4,8 @@ The one in the middle reads packets, and knows which answer belongs to which que
 answer to the chosen step should go to the client, a trick comes instead, on every connection and
 every time. With `cut` the first connection ends when the first answer to that step comes, which the
 client then never sees (or has just seen, with "after "), and tricks are played on later ones only:
-so steps are reached that come when a session is taken up again.
+so steps are reached that come when a session is taken up again. A trick may have an `ask`, which
+changes the question before the server gets it.
 """
 
 import dataclasses
@@ -80,8 +81,11 @@ class Link(middle.Link):
         while True:
             data = self.packet(stream)
             xid, opcode = struct.unpack(">ii", data[:8])
+            step, path = self.step_of(opcode, data[8:])
             with self.lock:
-                self.asked[xid] = self.step_of(opcode, data[8:])
+                self.asked[xid] = step, path
+            if step == self.middle.step and hasattr(self.middle.trick, "ask"):
+                data = self.middle.trick.ask(data)
             self.server.sendall(text(data))
 
     @staticmethod
@@ -91,6 +95,8 @@ class Link(middle.Link):
             path = rest[4:4 + struct.unpack(">i", rest[:4])[0]]
         if path == CONFIG:
             step = "config"
+        elif step == "check" and rest[:4] == struct.pack(">i", 2):
+            step = "joined"
         elif step == "sync" and path == b"/":
             step = "beat"
         elif step == "children" and path.count(b"/") == 1:

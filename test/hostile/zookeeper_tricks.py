@@ -345,3 +345,38 @@ CHECKS = {
     "nothing was checked": changed(body=i32(-1) + b"\1" + i32(-1)),
     "something else was done": changed(body=i32(2) + b"\0" + i32(0, -1) + b"\1" + i32(-1)),
 }
+
+
+class Stray:
+    """One of the nodes that are deleted together was never there: nothing is deleted."""
+
+    @staticmethod
+    def ask(data):
+        end = data.rindex(b"-")  # before the last one's number
+        return data[:end + 1] + b"9999999999" + data[end + 11:]
+
+    def __call__(self, link, good):
+        link.client.sendall(good.packet)
+
+
+def parts(good):
+    """How many were deleted: each has 9 bytes, and the end has as many."""
+    return len(good.body) // 9 - 1
+
+
+DELETED, END = i32(2) + b"\0" + i32(0), i32(-1) + b"\1" + i32(-1)
+UNDONE = i32(-1) + b"\0" + i32(-101, -101)
+JOINED = {
+    "one was never there": Stray(),
+    "nothing was done": made(lambda good: UNDONE * parts(good) + END),
+    "the first was done": made(lambda good: DELETED + UNDONE * (parts(good) - 1) + END),
+    "the last was not done": made(lambda good: DELETED * (parts(good) - 1) + UNDONE + END),
+    "one too few": made(lambda good: DELETED * (parts(good) - 1) + END),
+    "one too many": made(lambda good: DELETED * (parts(good) + 1) + END),
+    "no part": changed(body=END),
+    "no end": made(lambda good: DELETED * parts(good)),
+    "something else was done in one": made(
+        lambda good: i32(1) + b"\0" + i32(0) + DELETED * (parts(good) - 1) + END),
+    "an error in one": made(
+        lambda good: i32(2) + b"\0" + i32(-101) + DELETED * (parts(good) - 1) + END),
+}

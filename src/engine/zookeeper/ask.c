@@ -54,14 +54,6 @@ void hf__ask_done(struct hf__zookeeper *conn)
     }
 }
 
-static int32_t next_xid(struct hf__zookeeper *conn, enum hf__step step)
-{
-    if (step == HF__STEP_WATCHES)
-        return XID_WATCHES;
-    conn->xid = conn->xid == INT32_MAX ? 1 : conn->xid + 1;
-    return conn->xid;
-}
-
 /* Of what changes nothing, only a `sync` goes to the leader; the rest any server answers alone. */
 static bool is_led(enum hf__opcode opcode)
 {
@@ -88,37 +80,54 @@ static bool is_led(enum hf__opcode opcode)
     return false;
 }
 
-/* NULL: it has no place in line, or memory ran out: what is written then goes nowhere. */
-struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
-                                 struct hf__place *owner, enum hf__opcode opcode)
+int32_t hf__ask_number(struct hf__zookeeper *conn)
 {
-    struct hf__zasked *asked;
+    conn->xid = conn->xid == INT32_MAX ? 1 : conn->xid + 1;
+    return conn->xid;
+}
 
-    hf__jute_begin(&conn->out);
-    if (step == HF__STEP_AUTH) { /* its answer comes out of line */
-        hf__jute_put_i32(&conn->out, HF__XID_AUTH);
-        hf__jute_put_i32(&conn->out, opcode);
-        return NULL;
-    }
-    asked = take(conn);
+struct hf__zasked *hf__ask_note(struct hf__zookeeper *conn, enum hf__step step,
+                                struct hf__place *owner)
+{
+    struct hf__zasked *asked = take(conn);
+
     if (!asked) {
         hf__error_set(conn->base.error, HF_ENOMEM, "out of memory");
         hf__zookeeper_end(conn, HF_ENOMEM);
         return NULL;
     }
     *asked = (struct hf__zasked){
-        .place = asked->place,
         .step = step,
-        .xid = next_xid(conn, step),
         .sent_ns = conn->now_ns,
         .owner = owner,
         .course = owner ? owner->course : 0,
-        .leads = is_led(opcode),
+        .leads = true,
     };
     hf__list_init(&asked->place);
     hf__list_append(&conn->asked, &asked->place);
     if (owner)
         owner->entry.sent = true;
+    return asked;
+}
+
+/* NULL: it has no place in line, or memory ran out: what is written then goes nowhere. */
+struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
+                                 struct hf__place *owner, enum hf__opcode opcode)
+{
+    struct hf__zasked *asked;
+
+    hf__join_write(conn); /* what was asked before goes before */
+    hf__jute_begin(&conn->out);
+    if (step == HF__STEP_AUTH) { /* its answer comes out of line */
+        hf__jute_put_i32(&conn->out, HF__XID_AUTH);
+        hf__jute_put_i32(&conn->out, opcode);
+        return NULL;
+    }
+    asked = hf__ask_note(conn, step, owner);
+    if (!asked)
+        return NULL;
+    asked->xid = step == HF__STEP_WATCHES ? XID_WATCHES : hf__ask_number(conn);
+    asked->leads = is_led(opcode);
     hf__jute_put_i32(&conn->out, asked->xid);
     hf__jute_put_i32(&conn->out, opcode);
     return asked;
@@ -150,14 +159,32 @@ static void put_acl(struct hf__zookeeper *conn)
     hf__jute_put_text(&conn->out, who, strlen(who));
 }
 
-void hf__ask_create(struct hf__zookeeper *conn, struct hf__place *owner, const char *path,
-                    const char *data, size_t data_bytes)
+static void put_create(struct hf__zookeeper *conn, const char *path, const char *data,
+                       size_t data_bytes)
 {
-    hf__ask_begin(conn, HF__STEP_CREATE, owner, HF__OPCODE_CREATE2);
     put_path(conn, path);
     hf__jute_put_text(&conn->out, data, data_bytes);
     put_acl(conn);
     hf__jute_put_i32(&conn->out, conn->recipe->single ? EPHEMERAL : EPHEMERAL_SEQUENTIAL);
+}
+
+void hf__ask_create_single(struct hf__zookeeper *conn, struct hf__place *place, const char *data,
+                           size_t data_bytes)
+{
+    hf__ask_begin(conn, HF__STEP_CREATE, place, HF__OPCODE_CREATE2);
+    put_create(conn, place->path, data, data_bytes);
+    hf__ask_end(conn);
+}
+
+void hf__ask_create(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
+    char stem[HF__NODE_NAME_BYTES];
+
+    hf__layout_stem(conn, place, stem);
+    hf__ask_child_path(place, stem, path);
+    hf__ask_begin(conn, HF__STEP_CREATE, place, HF__OPCODE_CREATE2);
+    put_create(conn, path, place->data, strlen(place->data));
     hf__ask_end(conn);
 }
 
@@ -233,6 +260,22 @@ void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, struct hf__p
     hf__ask_begin(conn, step, owner, HF__OPCODE_DELETE);
     put_path(conn, path);
     hf__jute_put_i32(&conn->out, -1);
+    hf__ask_end(conn);
+}
+
+void hf__ask_put_delete(struct hf__zookeeper *conn, const struct hf__place *place)
+{
+    char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
+
+    hf__ask_child_path(place, place->node.name, path);
+    put_path(conn, conn->recipe->single ? place->path : path);
+    hf__jute_put_i32(&conn->out, -1);
+}
+
+void hf__ask_delete_own(struct hf__zookeeper *conn, struct hf__place *place)
+{
+    hf__ask_begin(conn, HF__STEP_DELETE, place, HF__OPCODE_DELETE);
+    hf__ask_put_delete(conn, place);
     hf__ask_end(conn);
 }
 

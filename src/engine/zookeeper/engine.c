@@ -49,10 +49,17 @@ static void forget_connection(struct hf__zookeeper *conn)
     conn->lived_ns = 0;
     conn->is_beating = false;
     hf__footprint_forget(conn);
+    conn->joining = 0;
+    conn->base.holds_back = false;
     HF__LIST_FOR(node, &conn->asked)
     {
         hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));
     }
+}
+
+static bool has_output(const struct hf__zookeeper *conn)
+{
+    return conn->joining > 0 || hf__buffer_count(&conn->out.buffer) > 0;
 }
 
 static void zookeeper_close(struct hf__conn *base)
@@ -263,6 +270,9 @@ static void send(struct hf__zookeeper *conn)
 {
     size_t count;
 
+    conn->base.holds_back = hf__join_holds_back(conn);
+    if (!conn->base.holds_back)
+        hf__join_write(conn);
     while (!conn->ending && (count = hf__buffer_count(&conn->out.buffer)) > 0) {
         ssize_t sent = hf__stream_write(conn->stream, hf__buffer_front(&conn->out.buffer), count);
 
@@ -431,7 +441,7 @@ static bool is_idle(const struct hf__zookeeper *conn)
            hf__list_empty(&conn->roll.telling) && hf__list_empty(&conn->renewals) &&
            !conn->listing.active && !conn->listing.has_reply &&
            conn->now_ns < conn->roll.first_deadline_ns && conn->now_ns < conn->evict_at_ns &&
-           conn->now_ns < hf__session_deadline(conn) && hf__buffer_count(&conn->out.buffer) == 0 &&
+           conn->now_ns < hf__session_deadline(conn) && !has_output(conn) &&
            hf__buffer_count(&conn->in.buffer) == conn->in.taken;
 }
 
@@ -475,7 +485,11 @@ static void zookeeper_pollset(struct hf__conn *base, struct hf__pollset *set)
     }
     conn->may_read = true;
     conn->reads_left = READS_MAX;
-    hf__stream_pollset(conn->stream, hf__buffer_count(&conn->out.buffer) > 0, set);
+    hf__stream_pollset(conn->stream,
+                       hf__buffer_count(&conn->out.buffer) > 0 ||
+                           (conn->joining > 0 && !conn->base.holds_back),
+                       set);
+    hf__pollset_until(set, hf__join_deadline(conn));
     hf__pollset_until(set, conn->roll.first_deadline_ns);
     hf__pollset_until(set, conn->evict_at_ns);
     if (!conn->greeted)
@@ -490,8 +504,7 @@ static int zookeeper_listen(struct hf__conn *base)
     struct hf__zookeeper *conn = zookeeper_of(base);
     int fd = -1;
 
-    if (!conn->ending && conn->greeted && hf__buffer_count(&conn->out.buffer) == 0 &&
-        !hf__list_empty(&conn->asked))
+    if (!conn->ending && conn->greeted && !has_output(conn) && !hf__list_empty(&conn->asked))
         fd = hf__stream_listener(conn->stream);
     base->is_heard = fd >= 0;
     return fd;

@@ -50,7 +50,7 @@ static void claim(struct hf__zookeeper *conn, struct hf__place *place)
     place->open++;
     if (tries > 0)
         hf__ask_parents(conn, place);
-    hf__ask_create(conn, place, place->path, data, put_data(place, data));
+    hf__ask_create_single(conn, place, data, put_data(place, data));
     look(conn, place, true);
 }
 

@@ -120,17 +120,15 @@ void hf__place_fail(struct hf__zookeeper *conn, struct hf__place *place, int32_t
 
 static void delete_node(struct hf__zookeeper *conn, struct hf__place *place)
 {
-    char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
-
     hf__place_begin(place);
     place->open = 1;
-    if (conn->recipe->single) {
-        hf__ask_delete(conn, HF__STEP_DELETE, place, place->path);
-        place->is_doubted = true; /* if its answer is lost, the next node may be another's */
+    if (!conn->recipe->single && !place->others_wait) {
+        hf__join_delete(conn, place);
         return;
     }
-    hf__ask_child_path(place, place->node.name, path);
-    hf__ask_delete(conn, HF__STEP_DELETE, place, path);
+    hf__ask_delete_own(conn, place);
+    if (conn->recipe->single)
+        place->is_doubted = true; /* if its answer is lost, the next node may be another's */
 }
 
 /* The answer to the create, or a search, will bring us here again. */
@@ -299,6 +297,7 @@ void hf__place_end_all(struct hf__zookeeper *conn)
     {
         hf__ask_free(conn, HF__LIST_ENTRY(node, struct hf__zasked, place));
     }
+    conn->joining = 0;
     conn->is_beating = false;
 }
 

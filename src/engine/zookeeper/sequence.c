@@ -34,8 +34,6 @@ static void list(struct hf__zookeeper *conn, struct hf__place *place)
 
 static void make(struct hf__zookeeper *conn, struct hf__place *place)
 {
-    char path[HF__PATH_BYTES + HF__NODE_NAME_BYTES];
-    char stem[HF__NODE_NAME_BYTES];
     uint32_t tries = place->tries;
 
     hf__place_begin(place);
@@ -52,13 +50,14 @@ static void make(struct hf__zookeeper *conn, struct hf__place *place)
         hf__ask_about(conn, HF__STEP_FULL_NAME, place, HF__OPCODE_GET_DATA, place->path);
         hf__ask_watch(conn, false);
     }
-    hf__layout_stem(conn, place, stem);
-    hf__ask_child_path(place, stem, path);
-    hf__ask_create(conn, place, path, place->data, strlen(place->data));
     place->was_first = false;
     place->hopes = tries == 0 && hf__footprint_hopes(conn, place);
-    if (!place->hopes)
-        hf__together_list(conn, place);
+    if (place->hopes) {
+        hf__join_pass(conn, place);
+        return;
+    }
+    hf__ask_create(conn, place);
+    hf__together_list(conn, place);
 }
 
 /* Where do we stand now? */

@@ -192,7 +192,9 @@ static int hear_answer(struct hf__zookeeper *conn, struct hf__zasked *asked, int
     case HF__STEP_WATCHES:
         return HF_OK;
     case HF__STEP_DELETE:
-        if (asked->owner && asked->course == asked->owner->course)
+        if (asked->joined != HF__JOINED_NOT)
+            hf__join_hear(conn, asked, error, packet);
+        else if (asked->owner && asked->course == asked->owner->course)
             hf__place_hear_delete(conn, asked->owner, error);
         return HF_OK;
     case HF__STEP_LIST_ROOT:
@@ -263,7 +265,7 @@ int hf__session_hear(struct hf__zookeeper *conn, struct hf__jute_reader *packet)
         return error == HF__ZERROR_OK ? HF_OK : hf__ask_status(conn, error);
     if (xid == HF__XID_EVENT)
         return hear_event(conn, packet);
-    if (hf__list_empty(&conn->asked) || asked->xid != xid)
+    if (hf__list_empty(&conn->asked) || asked->xid != xid || xid == 0) /* 0: it has not left us */
         return hf__error_set(conn->base.error, HF_EPROTOCOL,
                              "the server answered what nobody asked");
     hf__list_remove(&asked->place);

@@ -126,6 +126,13 @@ enum hf__step {
 struct hf__place;
 struct hf__zookeeper;
 
+/* Is it a part of a transaction with others? */
+enum hf__joined {
+    HF__JOINED_NOT,
+    HF__JOINED_MORE, /* the next belongs to it too */
+    HF__JOINED_LAST,
+};
+
 /* A question that is under way. Answers come in the order of asking. */
 struct hf__zasked {
     struct hf__list place;
@@ -137,6 +144,7 @@ struct hf__zasked {
     uint32_t index;          /* of a listing: which child */
     bool watches;            /* the answer says that the server watches for us */
     bool leads;              /* the leader answers it, and not the server by itself */
+    enum hf__joined joined;
 };
 
 enum hf__place_state {
@@ -319,7 +327,9 @@ struct hf__zookeeper {
     uint32_t footprint_number;
     struct hf__list asked;
     struct hf__list free_asked;
-    struct hf__roll roll; /* of places */
+    size_t joining;            /* so many of the last asked are not written down yet, ... */
+    uint64_t joining_since_ns; /* ... the first of them since then */
+    struct hf__roll roll;      /* of places */
     struct hf__list renewals;
     uint32_t list_number; /* of the last list that several waited for */
     struct hf__listing listing;
@@ -370,8 +380,16 @@ void hf__layout_bearer(const struct hf__zookeeper *conn, const struct hf__jute_t
 struct hf__zasked *hf__ask_begin(struct hf__zookeeper *conn, enum hf__step step,
                                  struct hf__place *owner, enum hf__opcode opcode);
 void hf__ask_end(struct hf__zookeeper *conn);
-void hf__ask_create(struct hf__zookeeper *conn, struct hf__place *owner, const char *path,
-                    const char *data, size_t data_bytes);
+/* It will be written down; NULL: memory ran out, and the connection ends. */
+struct hf__zasked *hf__ask_note(struct hf__zookeeper *conn, enum hf__step step,
+                                struct hf__place *owner);
+int32_t hf__ask_number(struct hf__zookeeper *conn);
+void hf__ask_put_delete(struct hf__zookeeper *conn, const struct hf__place *place);
+/* The place's own node; of a recipe that has one for a lock `_single`. */
+void hf__ask_create(struct hf__zookeeper *conn, struct hf__place *place);
+void hf__ask_create_single(struct hf__zookeeper *conn, struct hf__place *place, const char *data,
+                           size_t data_bytes);
+void hf__ask_delete_own(struct hf__zookeeper *conn, struct hf__place *place);
 /* exists, getData, getChildren; the path may be in two pieces: `child` "" or a name. */
 struct hf__zasked *hf__ask_about(struct hf__zookeeper *conn, enum hf__step step,
                                  struct hf__place *owner, enum hf__opcode opcode, const char *path);
@@ -395,6 +413,18 @@ void hf__ask_done(struct hf__zookeeper *conn);
 int hf__ask_status(struct hf__zookeeper *conn, int32_t error);
 void hf__ask_child_path(const struct hf__place *place, const char *child,
                         char out_path[HF__PATH_BYTES + HF__NODE_NAME_BYTES]);
+
+/* --- join.c: which nodes are deleted together? --- */
+
+/* The place's own node. */
+void hf__join_delete(struct hf__zookeeper *conn, struct hf__place *place);
+/* Asks for the place's node to be made, before those who wait. */
+void hf__join_pass(struct hf__zookeeper *conn, struct hf__place *place);
+bool hf__join_holds_back(const struct hf__zookeeper *conn);
+uint64_t hf__join_deadline(const struct hf__zookeeper *conn);
+void hf__join_write(struct hf__zookeeper *conn); /* those who wait, if any do */
+void hf__join_hear(struct hf__zookeeper *conn, struct hf__zasked *first, int32_t error,
+                   struct hf__jute_reader *answer);
 
 /* --- place.c: who stands where, and what the core must hear --- */
 
