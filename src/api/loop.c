@@ -32,6 +32,7 @@
 #define CALLERS_NS      (1 * HF__NS_PER_S)
 #define FAR_NS          (3 * HF__NS_PER_S)
 #define LATE_NS         (20 * HF__NS_PER_MS)
+#define LISTEN_NS       (50 * HF__NS_PER_MS) /* whoever reads wakes long before that */
 
 static void kick(int fd)
 {
@@ -197,6 +198,7 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
                  bool is_first)
 {
     struct hf__pollset set;
+    bool has_time;
     int fd = -1;
 
     hf__pollset_init(&set);
@@ -204,13 +206,14 @@ static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t d
     hf__pollset_until(&set, hf__core_deadline(&client->core));
     hf__pollset_until(&set, deadline_ns);
     hf__pollset_add(&set, client->leader_fd, POLLIN);
+    has_time = client->callers == 1 && set.deadline_ns > client->seen_ns + LISTEN_NS;
     client->led = true;
     client->leader_answer = answer;
     client->leader_until_ns = set.deadline_ns;
     client->leader_is_timed = !keeper_watches(client);
     if (!client->leader_is_timed)
         set.deadline_ns = HF__NEVER;
-    if (is_first && !client->leader_is_timed)
+    if (is_first && (has_time || !client->leader_is_timed))
         fd = hf__driver_listen(&client->core.driver);
     if (fd >= 0)
         listen_for_all(client, fd);

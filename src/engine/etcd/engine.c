@@ -476,13 +476,22 @@ static void etcd_pollset(struct hf__conn *base, struct hf__pollset *set)
         hf__pollset_until(set, conn->listing.deadline_ns);
 }
 
+/* Answers to several questions come together, if nobody is in a hurry, and so do the next. */
+static bool awaits_one(const struct hf__etcd *conn)
+{
+    const struct hf__list *first = conn->quests.next;
+
+    return first != &conn->quests && first->next == &conn->quests &&
+           HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place)->way == HF__WAY_CALLS;
+}
+
 static int etcd_listen(struct hf__conn *base)
 {
     struct hf__etcd *conn = etcd_of(base);
     const void *bytes;
     int fd = -1;
 
-    if (!conn->ending && conn->greeted && !hf__list_empty(&conn->quests) &&
+    if (!conn->ending && conn->greeted && awaits_one(conn) &&
         hf__rpc_output(conn->links[HF__WAY_CALLS].rpc, &bytes) == 0)
         fd = hf__stream_listener(conn->links[HF__WAY_CALLS].stream);
     base->is_heard = fd >= 0;

@@ -65,6 +65,7 @@ struct hf__quest {
                               * nothing */
     int64_t lease_id;
     bool raises_guard;     /* of the lease that the stand is about to leave */
+    bool hopes;            /* that nobody is in the line */
     int64_t seen_revision; /* when it was asked */
 };
 
@@ -154,6 +155,9 @@ struct hf__stand {
     char bearer[HF__BEARER_BYTES];
 };
 
+#define HF__VALUE_BYTES (HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX)
+#define HF__DOUBTS      256
+
 /* The watch over all locks of the prefix, and the stream that keeps leases. */
 struct hf__watch {
     struct hf__rpc_call *call; /* NULL: none is open */
@@ -235,8 +239,9 @@ struct hf__etcd {
     struct hf__list leases;
     struct hf__list quests;
     struct hf__list free_quests;
-    uint64_t quest_count; /* so many were asked, ... */
-    uint64_t sent_quests; /* ... and so many of them have left */
+    uint64_t quest_count;   /* so many were asked, ... */
+    uint64_t sent_quests;   /* ... and so many of them have left */
+    uint64_t held_since_ns; /* since when the others wait, if they do */
     char spare_tokens[HF__SPARE_TOKENS][HF__STAND_TOKEN];
     size_t spare_count;
     struct hf__watch watch;
@@ -249,6 +254,7 @@ struct hf__etcd {
     uint64_t cluster_id;   /* of the first that greeted us; 0: none did */
     uint64_t lease_count;  /* so many were made */
     uint64_t client_id;
+    uint8_t doubts[HF__DOUBTS]; /* by the hash of a line: turns until one is hoped for again */
 
     bool is_raw; /* layout=etcd: names as they are */
     char prefix[HF__LOCK_KEY_BYTES];
@@ -322,6 +328,7 @@ struct hf__txn {
 void hf__txn_init(struct hf__txn *txn);
 void hf__txn_if_revision(struct hf__txn *txn, ProtobufCBinaryData key, int64_t revision);
 void hf__txn_if_version(struct hf__txn *txn, ProtobufCBinaryData key, int64_t version);
+void hf__txn_if_none(struct hf__txn *txn, ProtobufCBinaryData from, ProtobufCBinaryData to);
 void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t lease);
 /* One key; the caller may make more of it. */
 Hf__Etcd__RangeRequest *hf__txn_range(struct hf__txn *txn, ProtobufCBinaryData key);
@@ -409,6 +416,16 @@ void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
                        const struct hf__rpc_event *event);
+
+/* What its key says. */
+size_t hf__revision_value(const struct hf__stand *stand, char out_value[HF__VALUE_BYTES]);
+
+/* --- hope.c: may a claim take it that nobody is there? --- */
+
+bool hf__hope_may(struct hf__etcd *conn, const struct hf__stand *stand);
+void hf__hope_claim(struct hf__etcd *conn, struct hf__stand *stand);
+void hf__hope_disappoint(struct hf__etcd *conn, const struct hf__stand *stand);
+void hf__hope_revive(struct hf__etcd *conn, const struct hf__stand *stand);
 
 /* --- watch.c: what happens at the server without our asking --- */
 

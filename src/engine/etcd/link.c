@@ -17,6 +17,8 @@
 #define READ_BYTES    16384u
 #define READS_MAX     64u
 #define HELD_BACK_MAX 65536u
+#define HELD_MAX      8
+#define HELD_NS       HF__NS_PER_MS
 /* Parts of the shortest lease that somebody needs. A third has passed when the next sign of life is
  * sent: what is left must do for a server that says nothing, one that is there no more, and one
  * that is. */
@@ -115,26 +117,40 @@ int hf__link_open(struct hf__etcd *conn)
 
 /* --- bytes --- */
 
-/* Has a question left us that is answered soon? What was asked first comes first. */
-static bool awaits_answer(const struct hf__etcd *conn)
+static bool is_answered_soon(const struct hf__quest *quest)
 {
-    const struct hf__quest *oldest;
+    return quest->query == HF__QUERY_CLAIM || quest->query == HF__QUERY_LOOK ||
+           quest->query == HF__QUERY_DELETE;
+}
 
-    if (hf__list_empty(&conn->quests))
+/* Are more than wait here under way, so that an answer is sure to come soon, and more to wait? */
+static bool awaits_more(const struct hf__etcd *conn)
+{
+    uint64_t waiting = conn->quest_count - conn->sent_quests;
+    uint64_t under_way = 0;
+
+    if (waiting >= HELD_MAX)
         return false;
-    oldest = HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place);
-    return oldest->number <= conn->sent_quests &&
-           (oldest->query == HF__QUERY_CLAIM || oldest->query == HF__QUERY_LOOK ||
-            oldest->query == HF__QUERY_DELETE);
+    HF__LIST_FOR(node, &conn->quests)
+    {
+        const struct hf__quest *quest = HF__LIST_ENTRY(node, struct hf__quest, place);
+
+        if (quest->number > conn->sent_quests || !is_answered_soon(quest))
+            return false;
+        if (++under_way > waiting)
+            return true;
+    }
+    return false;
 }
 
 /* The server works longer for each packet than for what it asks: many questions had better leave
  * in one. */
 static bool holds_back(const struct hf__etcd *conn, size_t count)
 {
-    if (conn->base.pace == HF__PACE_AT_ONCE || count >= HELD_BACK_MAX || !conn->greeted)
+    if (conn->base.pace == HF__PACE_AT_ONCE || count >= HELD_BACK_MAX || !conn->greeted ||
+        conn->now_ns >= conn->held_since_ns + HELD_NS)
         return false;
-    return conn->base.pace == HF__PACE_LATER || awaits_answer(conn);
+    return conn->base.pace == HF__PACE_LATER || awaits_more(conn);
 }
 
 static void send(struct hf__etcd *conn, struct hf__etcd_link *link)
@@ -144,6 +160,8 @@ static void send(struct hf__etcd *conn, struct hf__etcd_link *link)
     size_t count = hf__rpc_output(link->rpc, &bytes);
 
     if (carries_calls) {
+        if (!conn->base.holds_back)
+            conn->held_since_ns = conn->now_ns;
         conn->base.holds_back = count > 0 && holds_back(conn, count);
         if (conn->base.holds_back)
             return;
@@ -302,6 +320,8 @@ void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set)
         hf__pollset_until(set, hf__rpc_deadline_ns(link->rpc));
     }
     hf__pollset_until(set, hf__link_silent_at(conn));
+    if (conn->base.holds_back)
+        hf__pollset_until(set, conn->held_since_ns + HELD_NS);
 }
 
 bool hf__link_is_idle(const struct hf__etcd *conn)

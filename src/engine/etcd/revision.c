@@ -84,7 +84,7 @@ static struct hf__quest *ask(struct hf__etcd *conn, struct hf__stand *stand, enu
     return quest;
 }
 
-static size_t put_value(const struct hf__stand *stand, char *out_value)
+size_t hf__revision_value(const struct hf__stand *stand, char out_value[HF__VALUE_BYTES])
 {
     const struct hf__rank *line = stand->line;
     size_t bytes = strlen(stand->bearer);
@@ -101,7 +101,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
 {
     char key[HF__OWN_KEY_BYTES];
     char guard[HF__LOCK_KEY_BYTES];
-    char value[HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX];
+    char value[HF__VALUE_BYTES];
     ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
     ProtobufCBinaryData guard_key =
         hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard));
@@ -112,7 +112,8 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, 0);
     hf__txn_if_version(&txn, guard_key, stand->lease->guard);
-    hf__txn_put(&txn, own, hf__etcd_bytes(value, put_value(stand, value)), stand->lease->id);
+    hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)),
+                stand->lease->id);
     read_view(&txn, stand, &view, 0);
     txn.otherwise = true;
     hf__txn_range(&txn, own);
@@ -140,11 +141,12 @@ void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
     }
     if (!stand->lease)
         hf__lease_lodge(stand, lease);
-    if (lease->is_alive) {
+    if (!lease->is_alive)
+        hf__lease_wait(conn, stand, lease);
+    else if (hf__hope_may(conn, stand))
+        hf__hope_claim(conn, stand);
+    else
         send_claim(conn, stand);
-        return;
-    }
-    hf__lease_wait(conn, stand, lease);
 }
 
 static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
@@ -191,7 +193,7 @@ static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query 
 {
     char key[HF__OWN_KEY_BYTES];
     char guard[HF__LOCK_KEY_BYTES];
-    char value[HF__BEARER_BYTES + 1 + HF_NAME_BYTES_MAX];
+    char value[HF__VALUE_BYTES];
     ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
     bool raises_guard = stand->claims_out > 0 && lease != stand->lease;
     struct hf__quest *quest;
@@ -199,7 +201,7 @@ static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query 
 
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, stand->revision);
-    hf__txn_put(&txn, own, hf__etcd_bytes(value, put_value(stand, value)), lease->id);
+    hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)), lease->id);
     if (raises_guard)
         hf__txn_put(&txn, hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard)),
                     hf__etcd_bytes("", 0), stand->lease->id);
@@ -351,6 +353,8 @@ static void grant(struct hf__etcd *conn, struct hf__stand *stand, int64_t in_lin
     hf__watch_see_grant(conn);
     stand->has_ahead = false;
     stand->others_wait = in_line > 1;
+    if (in_line <= 1)
+        hf__hope_revive(conn, stand);
     hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
 }
 
@@ -422,6 +426,31 @@ static uint32_t count_others(const struct hf__stand *stand, const Hf__Etcd__TxnR
         count += range ? range->count : 0;
     }
     return count > 0 && count < HF__AHEAD_UNKNOWN ? (uint32_t)count : 0;
+}
+
+static void hear_hope(struct hf__etcd *conn, const struct hf__quest *quest,
+                      const Hf__Etcd__TxnResponse *response)
+{
+    struct hf__stand *stand = quest->stand;
+    const Hf__Etcd__ResponseOp *part = response->n_responses == 1 ? response->responses[0] : NULL;
+    bool is_put = part && part->response_case == HF__ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
+
+    if (response->succeeded ? !is_put : response->n_responses > 0) {
+        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                         "the server answered what was not asked"));
+        return;
+    }
+    if (!response->succeeded)
+        hf__hope_disappoint(conn, stand);
+    if (!response->succeeded || !stand->lease || stand->lease->id != quest->lease_id) {
+        again(conn, stand, 0);
+        return;
+    }
+    stand->was_broken = false;
+    stand->was_voided = false;
+    stand->revision = response->header->revision;
+    stand->ahead_count = 0;
+    grant(conn, stand, 1);
 }
 
 static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
@@ -579,6 +608,8 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
     status = check_revision(conn, quest, response);
     if (status < 0)
         hf__etcd_end(conn, status);
+    else if (quest->hopes)
+        hear_hope(conn, quest, response);
     else if (quest->query == HF__QUERY_CLAIM)
         hear_claim(conn, quest, response);
     else if (quest->query == HF__QUERY_LOOK)

@@ -45,6 +45,13 @@ void hf__txn_if_version(struct hf__txn *txn, ProtobufCBinaryData key, int64_t ve
     condition->version = version;
 }
 
+/* A condition on a range must hold for each key in it, and for none at all if there is none. */
+void hf__txn_if_none(struct hf__txn *txn, ProtobufCBinaryData from, ProtobufCBinaryData to)
+{
+    hf__txn_if_version(txn, from, 0);
+    txn->compares[txn->request.n_compare - 1].range_end = to;
+}
+
 void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t lease)
 {
     Hf__Etcd__Compare *condition = compare(txn, key, HF__ETCD__COMPARE__COMPARE_TARGET__LEASE);
