@@ -127,6 +127,9 @@ REVISIONS = {
     "revision of 56 bits": revision(LARGE), "the first revision": revision(-LONG_MAX - 1),
     "a revision that falls": revision(2),
 }
+HOPES = {name: trick for name, trick in TXNS.items()  # of one part
+         if name not in ("one part", "parts the other way round")} | {
+    "two parts": operations(lambda parts: parts * 2)}
 LINES = {
     "keys of another": ranges(key_values(lambda kv: but(kv, (1, b"elsewhere/w7")))),
     "keys without bytes": ranges(key_values(lambda kv: but(kv, (1, None)))),
@@ -303,7 +306,8 @@ OTHER_CLUSTER = {"another cluster": written(
     lambda message: changed(message, HEADER, lambda head: http2.but(head, (1, 4711))))}
 OWN = {
     "status": STATUSES, "members": MEMBERS, "login": LOGINS, "grant": GRANTS | LYING_GRANTS,
-    "kept": KEPT | LYING_KEPT, "claim": TXNS | REVISIONS | LINES, "look": TXNS | REVISIONS | LINES,
+    "kept": KEPT | LYING_KEPT, "hope": HOPES | REVISIONS,
+    "claim": TXNS | REVISIONS | LINES, "look": TXNS | REVISIONS | LINES,
     "move": TXNS | REVISIONS, "lower": TXNS | REVISIONS, "undo": TXNS | LINES, "break": TXNS,
     "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT,
     "term": TERMS, "delete": DELETIONS,
@@ -316,6 +320,7 @@ FALSE = {
                "a learner"},
     "login": set(LOGINS) - {"a token of 511 bytes", "a blank token"},
     "created": set(CREATED), "grant": set(GRANTS),
+    "hope": set(HOPES) | set(REVISIONS),
     "claim": set(TXNS) - {"100000 parts"} | set(REVISIONS) | {
         "made at 0", "made at -1", "made at the end", "ahead at -5"},
 }

@@ -38,10 +38,16 @@ class ServerError(Exception):
     """A server did not do what it is there for."""
 
 
+GIVEN = set()  # ports that somebody here will listen on, and perhaps does not yet
+
+
 def free_port():
     """A port that nobody listens on, and that no connection of anybody will be given."""
     for _ in range(PORT_TRIES * 10):
         port = random.randrange(*PORTS)
+        if port in GIVEN:
+            continue
+        GIVEN.add(port)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -262,8 +262,10 @@ static void hear_hello(struct hf__etcd *conn, const struct hf__rpc_event *event,
     }
     if (status == HF_OK)
         response = hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
-    if (response)
+    if (response) {
+        hf__revision_see(conn, response->header);
         hf__message_free(&conn->memory, &response->base);
+    }
     conn->greetings_left--;
 }
 

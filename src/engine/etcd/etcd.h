@@ -250,7 +250,7 @@ struct hf__etcd {
     uint64_t evict_at_ns;  /* no stand has an earlier one */
     uint64_t look_at_ns;   /* when somebody may look though nothing was heard */
     uint64_t probe_ns;     /* when the probe that is under way was sent; 0: none is */
-    int64_t seen_revision; /* the greatest that a transaction was answered with */
+    int64_t seen_revision; /* the greatest that a question was answered with */
     uint64_t cluster_id;   /* of the first that greeted us; 0: none did */
     uint64_t lease_count;  /* so many were made */
     uint64_t client_id;
@@ -417,6 +417,8 @@ void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
                        const struct hf__rpc_event *event);
 
+/* The server has come so far, and must not fall back. */
+void hf__revision_see(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header);
 /* What its key says. */
 size_t hf__revision_value(const struct hf__stand *stand, char out_value[HF__VALUE_BYTES]);
 

@@ -566,6 +566,12 @@ static bool were_made_by(const Hf__Etcd__RangeResponse *range, int64_t revision)
     return true;
 }
 
+void hf__revision_see(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header)
+{
+    if (header && header->revision <= REVISION_MAX && header->revision > conn->seen_revision)
+        conn->seen_revision = header->revision;
+}
+
 /* Revisions are the order of the line: what contradicts them must not be taken for a place in it.
  * Whoever was asked after one was seen has it; if not, it has forgotten, and perhaps a holder. */
 static int check_revision(struct hf__etcd *conn, const struct hf__quest *quest,
@@ -585,8 +591,7 @@ static int check_revision(struct hf__etcd *conn, const struct hf__quest *quest,
         return hf__error_set(conn->base.error, HF_EINTEGRITY,
                              "the server is at revision %lld, and has been at %lld",
                              (long long)revision, (long long)quest->seen_revision);
-    if (conn->seen_revision < revision)
-        conn->seen_revision = revision;
+    hf__revision_see(conn, response->header);
     return HF_OK;
 }
 
