@@ -419,6 +419,10 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 
 /* The server has come so far, and must not fall back. */
 void hf__revision_see(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header);
+/* A question about the stand's key, by this lease; NULL: it could not be sent. */
+struct hf__quest *hf__revision_ask(struct hf__etcd *conn, struct hf__stand *stand,
+                                   enum hf__query query, const struct hf__lease *lease,
+                                   const struct hf__txn *txn);
 /* What its key says. */
 size_t hf__revision_value(const struct hf__stand *stand, char out_value[HF__VALUE_BYTES]);
 

@@ -44,12 +44,9 @@ void hf__hope_claim(struct hf__etcd *conn, struct hf__stand *stand)
     hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)),
                 stand->lease->id);
     stand->claims_out++;
-    stand->entry.sent = true;
-    quest = hf__query_send_for(conn, HF__QUERY_CLAIM, stand, &txn.request.base);
-    if (!quest)
-        return;
-    quest->lease_id = stand->lease->id;
-    quest->hopes = true;
+    quest = hf__revision_ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
+    if (quest)
+        quest->hopes = true;
 }
 
 void hf__hope_disappoint(struct hf__etcd *conn, const struct hf__stand *stand)

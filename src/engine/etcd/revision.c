@@ -73,8 +73,9 @@ static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const 
     }
 }
 
-static struct hf__quest *ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
-                             const struct hf__lease *lease, const struct hf__txn *txn)
+struct hf__quest *hf__revision_ask(struct hf__etcd *conn, struct hf__stand *stand,
+                                   enum hf__query query, const struct hf__lease *lease,
+                                   const struct hf__txn *txn)
 {
     struct hf__quest *quest = hf__query_send_for(conn, query, stand, &txn->request.base);
 
@@ -119,7 +120,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     hf__txn_range(&txn, own);
     hf__txn_range(&txn, guard_key);
     stand->claims_out++;
-    (void)ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
+    (void)hf__revision_ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
 }
 
 void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
@@ -162,7 +163,7 @@ static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t b
     hf__txn_if_lease(&txn, own, stand->lease->id);
     hf__txn_range(&txn, own);
     read_view(&txn, stand, &view, below);
-    (void)ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
+    (void)hf__revision_ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
 }
 
 void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
@@ -205,7 +206,7 @@ static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query 
     if (raises_guard)
         hf__txn_put(&txn, hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard)),
                     hf__etcd_bytes("", 0), stand->lease->id);
-    quest = ask(conn, stand, query, lease, &txn);
+    quest = hf__revision_ask(conn, stand, query, lease, &txn);
     if (quest)
         quest->raises_guard = raises_guard;
 }

@@ -254,10 +254,9 @@ void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const ch
     hf__ask_end(conn);
 }
 
-void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, struct hf__place *owner,
-                    const char *path)
+void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, const char *path)
 {
-    hf__ask_begin(conn, step, owner, HF__OPCODE_DELETE);
+    hf__ask_begin(conn, step, NULL, HF__OPCODE_DELETE);
     put_path(conn, path);
     hf__jute_put_i32(&conn->out, -1);
     hf__ask_end(conn);

@@ -408,7 +408,7 @@ static void evict(struct hf__zookeeper *conn)
 
         if (conn->now_ns >= place->evict_at_ns) {
             hf__ask_child_path(place, place->ahead.name, path);
-            hf__ask_delete(conn, HF__STEP_NONE, NULL, conn->recipe->single ? place->path : path);
+            hf__ask_delete(conn, HF__STEP_NONE, conn->recipe->single ? place->path : path);
             place->evict_at_ns = HF__NEVER;
         }
         if (place->evict_at_ns < first_ns)

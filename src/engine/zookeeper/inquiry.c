@@ -344,7 +344,7 @@ static void break_it(struct hf__zookeeper *conn, const char *path, const struct 
 
     conn->listing.breaks = true;
     if (bearer->grace_ms == 0 || data->count < token_bytes || data->count + 2 > sizeof(marked)) {
-        hf__ask_delete(conn, HF__STEP_BREAK, NULL, path);
+        hf__ask_delete(conn, HF__STEP_BREAK, path);
     } else {
         memcpy(marked, data->bytes, token_bytes);
         marked[token_bytes] = '!';

@@ -166,7 +166,7 @@ static void adopt(struct hf__zookeeper *conn, struct hf__place *place,
     }
     if (place->has_node) {
         hf__ask_child_path(place, lower ? place->node.name : child->name, path);
-        hf__ask_delete(conn, HF__STEP_NONE, NULL, path);
+        hf__ask_delete(conn, HF__STEP_NONE, path);
     }
     if (!lower)
         return;

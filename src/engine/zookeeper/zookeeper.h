@@ -396,8 +396,8 @@ struct hf__zasked *hf__ask_about(struct hf__zookeeper *conn, enum hf__step step,
 void hf__ask_watch(struct hf__zookeeper *conn, bool watch); /* ends what hf__ask_about began */
 void hf__ask_parents(struct hf__zookeeper *conn, struct hf__place *place);
 void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const char *path);
-void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, struct hf__place *owner,
-                    const char *path);
+/* Any node; no place waits for its end. */
+void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, const char *path);
 void hf__ask_set_data(struct hf__zookeeper *conn, enum hf__step step, struct hf__place *owner,
                       const char *path, const char *data);
 void hf__ask_sync(struct hf__zookeeper *conn, const char *path);
