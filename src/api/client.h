@@ -25,6 +25,7 @@ struct hf_client {
     struct hf__answer *leader_answer; /* what the leader waits for */
     uint64_t leader_until_ns;         /* it wakes by then, or the keeper wakes it */
     bool leader_is_timed;             /* by itself */
+    bool leader_hears; /* it stands in line, and polls the keeper's lane too: its news come there */
     int leader_fd;
     int event_fd;
     bool event_raised;
@@ -37,6 +38,7 @@ struct hf_client {
     uint64_t called_ns;       /* when the last caller left */
     uint64_t tended_until_ns; /* until then the keeper polls the call lane, whoever else does */
     bool keeper_tends_calls;
+    bool keeper_helps;  /* it hears its lane as well, though the leader does */
     uint64_t seen_ns;   /* what the clock said last ... */
     uint64_t seen_tick; /* ... and not before this tick */
 };

@@ -4,7 +4,8 @@
  * leader, which polls the connections for everybody, or as a follower, which sleeps on a word until
  * somebody rings it. The leader that has its answer promotes the oldest follower. Where the store
  * rings the word itself (keeper_listens), all callers are followers and the keeper does the
- * polling.
+ * polling. Where its news come on the keeper's lane (kept_news), a leader that stands in line polls
+ * that as well, and the keeper does not.
  *
  * The keeper is one thread per client: it polls its own lane, and that of the calls when nobody has
  * called for a while, does what is due, and raises events. It blocks all signals, holds the mutex
@@ -73,10 +74,11 @@ static void watch_leader(struct hf_client *client)
     kick(client->leader_fd);
 }
 
-/* Makes sure that somebody wakes in time for what is due. */
+/* Makes sure that somebody wakes in time for what is due, and polls all that there is. */
 static void alert(struct hf_client *client)
 {
-    uint64_t deadline_ns = hf__core_deadline(&client->core);
+    uint64_t deadline_ns =
+        hf__driver_take_more(&client->core.driver) ? 0 : hf__core_deadline(&client->core);
 
     if (client->has_keeper && deadline_ns < client->keeper_until_ns) {
         client->keeper_until_ns = deadline_ns;
@@ -194,26 +196,41 @@ static void listen_for_all(struct hf_client *client, int fd)
     hf__driver_heard(&client->core.driver, bytes, count);
 }
 
-static void lead(struct hf_client *client, struct hf__answer *answer, uint64_t deadline_ns,
+/* If the keeper heard first what wakes the leader, that would be one thread more on the way. It is
+ * told when it need not hear, and when it must again. */
+static void hear_news(struct hf_client *client, bool hears)
+{
+    if (client->leader_hears == hears)
+        return;
+    client->leader_hears = hears;
+    kick(client->keeper_fd);
+}
+
+static void lead(struct hf_client *client, const struct hf__awaited *awaited, uint64_t deadline_ns,
                  bool is_first)
 {
+    bool in_line = awaited->ahead && *awaited->ahead > 0 && *awaited->ahead < HF__AHEAD_UNKNOWN;
+    bool hears = in_line && client->has_keeper && client->core.recipe->kept_news;
     struct hf__pollset set;
     bool has_time;
     int fd = -1;
 
     hf__pollset_init(&set);
     hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);
+    hear_news(client, hears);
+    if (hears)
+        hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);
     hf__pollset_until(&set, hf__core_deadline(&client->core));
     hf__pollset_until(&set, deadline_ns);
     hf__pollset_add(&set, client->leader_fd, POLLIN);
     has_time = client->callers == 1 && set.deadline_ns > client->seen_ns + LISTEN_NS;
     client->led = true;
-    client->leader_answer = answer;
+    client->leader_answer = awaited->answer;
     client->leader_until_ns = set.deadline_ns;
     client->leader_is_timed = !keeper_watches(client);
     if (!client->leader_is_timed)
         set.deadline_ns = HF__NEVER;
-    if (is_first && (has_time || !client->leader_is_timed))
+    if (is_first && !hears && (has_time || !client->leader_is_timed))
         fd = hf__driver_listen(&client->core.driver);
     if (fd >= 0)
         listen_for_all(client, fd);
@@ -322,7 +339,7 @@ static void wait_once(struct hf_client *client, const struct hf__awaited *awaite
         gather(client);
         manner->gathered = true;
     } else {
-        lead(client, awaited->answer, deadline_ns, !manner->led);
+        lead(client, awaited, deadline_ns, !manner->led);
         manner->gathered = false;
         manner->led = true;
     }
@@ -360,6 +377,8 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
     alert(client);
     if (!keeper_leads(client))
         promote(client);
+    if (!client->led && hf__list_empty(&client->followers))
+        hear_news(client, false);
     if (client->core.closing)
         kick(client->keeper_fd); /* hf_close waits for us */
     return answer->status != HF_PENDING;
@@ -410,6 +429,22 @@ static bool tends_calls(struct hf_client *client, struct hf__pollset *set)
     return client->seen_ns >= client->called_ns + QUIET_NS;
 }
 
+/* Its own lane, unless a leader hears that. While it is being connected its descriptors change, and
+ * a leader that sleeps knows only those that there were: so the keeper hears it too, and when that
+ * is over tells the leader to look again. */
+static void poll_own_lane(struct hf_client *client, struct hf__pollset *set)
+{
+    bool helps = client->leader_hears && hf__driver_state(&client->core.driver) != HF__CONN_UP;
+
+    if (helps || !client->leader_hears)
+        hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, set);
+    if (client->keeper_helps && !helps && client->led) {
+        client->leader_until_ns = 0;
+        kick(client->leader_fd);
+    }
+    client->keeper_helps = helps;
+}
+
 static void keep(struct hf_client *client)
 {
     struct hf__pollset set;
@@ -417,10 +452,11 @@ static void keep(struct hf_client *client)
     /* Whoever answers the leader kicks it, before others see that; otherwise it was forgotten. */
     if (client->led && client->leader_answer->status != HF_PENDING && client->leader_until_ns > 0)
         client->core.stats.rescued++;
+    client->keeper_until_ns = 0; /* it is awake, and need not be kicked */
     hf__loop_step(client);
     watch_leader(client);
     hf__pollset_init(&set);
-    hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, &set);
+    poll_own_lane(client, &set);
     client->keeper_tends_calls = tends_calls(client, &set);
     if (client->keeper_tends_calls)
         hf__driver_pollset(&client->core.driver, HF__LANE_CALL, &set);

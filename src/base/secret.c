@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "holdfast/holdfast.h"
 
 #define LINE_END_BYTES 2 /* CR LF */
@@ -109,4 +110,17 @@ int hf__secret_read(const char *path, char *out_secret, size_t secret_bytes_max,
         status = read_secret(fd, path, out_secret, secret_bytes_max, error);
     (void)close(fd);
     return status;
+}
+
+int hf__secret_of(const struct hf__url *url, char out_secret[HF__SECRET_BYTES_MAX + 1],
+                  char error[HF__ERROR_BYTES])
+{
+    const char *path = hf__url_option(url, "password_file");
+
+    if (path && *url->password)
+        return hf__error_set(error, HF_EURL, "a password and password_file: which one is it?");
+    if (path)
+        return hf__secret_read(path, out_secret, HF__SECRET_BYTES_MAX + 1, error);
+    (void)hf__text_copy(out_secret, HF__SECRET_BYTES_MAX + 1, url->password);
+    return HF_OK;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/url.h"
 
 #define HF__SECRET_BYTES_MAX 255
 
@@ -12,5 +13,10 @@
  * missing, unreadable, no regular file, open to everybody, empty, too long, or more than a line. */
 int hf__secret_read(const char *path, char *out_secret, size_t secret_bytes_max,
                     char error[HF__ERROR_BYTES]);
+
+/* The password in the URL, or the one in its password_file; "" if there is none. Read anew for
+ * every connection, so that it may be changed under a client that lives. */
+int hf__secret_of(const struct hf__url *url, char out_secret[HF__SECRET_BYTES_MAX + 1],
+                  char error[HF__ERROR_BYTES]);
 
 #endif

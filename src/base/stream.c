@@ -61,6 +61,8 @@ struct hf__stream {
     struct hf__url_server server; /* with its port */
     bool is_local;                /* a Unix socket */
     bool write_has_failed;
+    bool is_bare;    /* TLS is wanted, but not yet */
+    bool was_bare;   /* the peer has said something already: another address would start anew */
     bool is_patient; /* its descriptor blocks, for LISTEN_US; read and write do not */
     struct hf__resolve *resolve;
     struct hf__addresses addresses;
@@ -108,7 +110,7 @@ static void give_up_address(struct hf__stream *stream, int status, const char *t
     assert(stream->tried > 0);
 
     hang_up(stream);
-    if (status != HF_EUNREACHABLE) {
+    if (status != HF_EUNREACHABLE || stream->was_bare) {
         (void)break_off(stream, status, text);
         return;
     }
@@ -272,10 +274,30 @@ static void come_up(struct hf__stream *stream)
     hf__trace(stream->env, "stream: %s: up", stream->peer);
 }
 
+static void shake(struct hf__stream *stream)
+{
+    char error[HF__ERROR_BYTES];
+    int failed;
+
+    stream->phase = PHASE_SHAKING;
+    failed = hf__tls_start(stream->tls, stream->fd, error);
+    if (failed < 0)
+        give_up_address(stream, failed, error);
+}
+
+void hf__stream_secure(struct hf__stream *stream)
+{
+    assert(stream && stream->phase == PHASE_UP);
+    assert(stream->tls && stream->is_bare);
+
+    stream->is_bare = false;
+    stream->was_bare = true;
+    shake(stream);
+}
+
 /* As step. */
 static bool go_on_connecting(struct hf__stream *stream, uint64_t now_ns)
 {
-    char error[HF__ERROR_BYTES];
     int failed;
 
     if (stream->again_ns > now_ns)
@@ -294,14 +316,10 @@ static bool go_on_connecting(struct hf__stream *stream, uint64_t now_ns)
         return true;
     }
 
-    if (!stream->tls) {
+    if (!stream->tls || stream->is_bare)
         come_up(stream);
-        return true;
-    }
-    stream->phase = PHASE_SHAKING;
-    failed = hf__tls_start(stream->tls, stream->fd, error);
-    if (failed < 0)
-        give_up_address(stream, failed, error);
+    else
+        shake(stream);
     return true;
 }
 
@@ -501,6 +519,7 @@ int hf__stream_open(const struct hf__stream_options *options, struct hf__stream 
     stream->env = options->env;
     stream->fd = -1;
     stream->deadline_ns = options->deadline_ns;
+    stream->is_bare = options->tls && options->tls_later;
     stream->server = options->url->servers[options->server];
     if (stream->server.port == 0)
         stream->server.port = options->port;
@@ -575,6 +594,14 @@ void hf__stream_hush(const struct hf__stream *stream)
     (void)shutdown(stream->fd, SHUT_RDWR);
 }
 
+void hf__stream_wait_for(const struct hf__stream *stream, int bytes)
+{
+    assert(stream);
+
+    if (stream->phase == PHASE_UP && stream->is_patient) /* and so without TLS */
+        (void)setsockopt(stream->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+}
+
 ssize_t hf__stream_read(struct hf__stream *stream, void *buffer, size_t buffer_bytes)
 {
     char error[HF__ERROR_BYTES];
@@ -583,7 +610,7 @@ ssize_t hf__stream_read(struct hf__stream *stream, void *buffer, size_t buffer_b
     assert(stream && stream->phase == PHASE_UP);
     assert(buffer && buffer_bytes > 0);
 
-    if (!stream->tls)
+    if (!stream->tls || stream->is_bare)
         return read_plain(stream, buffer, buffer_bytes);
     got = hf__tls_read(stream->tls, buffer, buffer_bytes, error);
     return got < 0 ? break_off(stream, (int)got, error) : got;
@@ -597,7 +624,7 @@ ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t co
     assert(stream && stream->phase == PHASE_UP);
     assert(bytes && count > 0);
 
-    if (!stream->tls)
+    if (!stream->tls || stream->is_bare)
         return write_plain(stream, bytes, count);
     sent = hf__tls_write(stream->tls, bytes, count, error);
     return sent < 0 ? break_off(stream, (int)sent, error) : sent;
@@ -606,7 +633,7 @@ ssize_t hf__stream_write(struct hf__stream *stream, const void *bytes, size_t co
 static bool wait_while_up(const struct hf__stream *stream, bool wants_write,
                           struct hf__pollset *set)
 {
-    if (!stream->tls)
+    if (!stream->tls || stream->is_bare)
         return hf__pollset_add(set, stream->fd, wants_write ? POLLIN | POLLOUT : POLLIN);
     if (hf__tls_has_bytes(stream->tls))
         hf__pollset_until(set, 0);

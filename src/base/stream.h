@@ -33,6 +33,7 @@ struct hf__stream_options {
                                 * verifies, and with `socket` only that */
     uint16_t port;             /* where the URL gives none */
     bool tls;                  /* false: tls=verify, ca, cert and cert_key are HF_EURL */
+    bool tls_later;            /* it comes up without, until hf__stream_secure() */
     const char *protocol;      /* that TLS must agree upon (ALPN): "h2"; NULL: none; static text */
     uint64_t now_ns;
     uint64_t deadline_ns; /* not up by then: it is down, HF_EUNREACHABLE */
@@ -49,6 +50,9 @@ void hf__stream_close(struct hf__stream *stream);
 
 /* Goes on connecting. */
 enum hf__stream_state hf__stream_advance(struct hf__stream *stream, uint64_t now_ns);
+
+/* With tls_later, while UP: both sides have agreed to go on in TLS. It is CONNECTING again. */
+void hf__stream_secure(struct hf__stream *stream);
 
 /* HF_EUNREACHABLE (refused, no such host, timed out, reset, ended), HF_EDENIED (the certificate is
  * not trusted, or not for this name, or ours is not; no right to the Unix socket), HF_EPROTOCOL
@@ -71,6 +75,10 @@ int hf__stream_listener(const struct hf__stream *stream);
 size_t hf__stream_listen(int fd, char out_bytes[HF__LISTEN_BYTES]);
 /* Whoever listens comes back at once, and nothing more can be sent. */
 void hf__stream_hush(const struct hf__stream *stream);
+
+/* Where the system can do that, poll() tells of no fewer bytes than so many, or of the end. With
+ * TLS, or once DOWN, it changes nothing. */
+void hf__stream_wait_for(const struct hf__stream *stream, int bytes);
 
 /* What must happen before going on makes sense; `wants_write`: there are bytes that write() did not
  * take. Whenever one of it happens, read(): TLS may have to write in order to read. Bytes that TLS

@@ -391,6 +391,21 @@ const char *hf__url_option(const struct hf__url *url, const char *key)
     return NULL;
 }
 
+int hf__url_check_options(const struct hf__url *url, const char *const *known, size_t known_count,
+                          char error[HF__ERROR_BYTES])
+{
+    for (size_t i = 0; i < url->option_count; i++) {
+        bool found = false;
+
+        for (size_t k = 0; k < known_count; k++)
+            found = found || strcmp(url->options[i].key, known[k]) == 0;
+        if (!found)
+            return hf__error_set(error, HF_EURL, "there is no option '%s' here",
+                                 url->options[i].key);
+    }
+    return HF_OK;
+}
+
 void hf__url_wipe(struct hf__url *url)
 {
     assert(url);

@@ -43,6 +43,9 @@ int hf__url_parse(const char *text, struct hf__url *out_url, char error[HF__ERRO
 
 /* NULL where the option was not given. */
 const char *hf__url_option(const struct hf__url *url, const char *key);
+/* HF_EURL: one was given that is not among those that the engine knows. */
+int hf__url_check_options(const struct hf__url *url, const char *const *known, size_t known_count,
+                          char error[HF__ERROR_BYTES]);
 
 /* The URL with its password (also one in password-like options) replaced by ***; works on any text,
  * also one that does not parse, and then hides everything up to the last @. As snprintf. */

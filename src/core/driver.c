@@ -273,6 +273,19 @@ void hf__driver_set_pace(struct hf__driver *driver, enum hf__lane lane, enum hf_
         driver->links[lane][i].conn->pace = pace;
 }
 
+bool hf__driver_take_more(struct hf__driver *driver)
+{
+    bool more = false;
+
+    for (size_t lane = 0; lane < driver->lanes; lane++) {
+        for (size_t i = 0; i < driver->stores; i++) {
+            more = more || driver->links[lane][i].conn->polls_more;
+            driver->links[lane][i].conn->polls_more = false;
+        }
+    }
+    return more;
+}
+
 bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane)
 {
     for (size_t i = 0; lane < driver->lanes && i < driver->stores; i++) {
@@ -325,7 +338,9 @@ static int advance_link(struct hf__driver *driver, struct hf__link *link, uint64
         assert(link->conn->state == HF__CONN_DOWN);
         link->failure = got;
         driver->status = got;
-        hf__error_set(driver->error, got, "%s: %s", driver->engine->name, link->conn->error);
+        /* What another connection was refused for is the reason, though this one found none. */
+        if (got != HF_EUNREACHABLE || hf__driver_refusal(driver) == HF_OK)
+            hf__error_set(driver->error, got, "%s: %s", driver->engine->name, link->conn->error);
         link->reopen_at_ns = hf__retry_after(now_ns, link->tries++, REOPEN_FIRST_NS, REOPEN_MOST_NS,
                                              driver->random_state);
         return 0;

@@ -88,6 +88,8 @@ int hf__driver_prompt(struct hf__driver *driver, const struct hf__request *reque
 /* How soon what is asked on this lane must be sent. */
 void hf__driver_set_pace(struct hf__driver *driver, enum hf__lane lane, enum hf__pace pace);
 bool hf__driver_holds_back(const struct hf__driver *driver, enum hf__lane lane);
+/* There is more to poll than whoever sleeps was told of; said once. */
+bool hf__driver_take_more(struct hf__driver *driver);
 /* Several stores have our CPU: they get to work when we do not, one after the other. */
 bool hf__driver_shares_cpu(const struct hf__driver *driver, enum hf__lane lane);
 

@@ -18,6 +18,7 @@
 #define BUSY_MOST_NS   (200 * HF__NS_PER_MS)
 #define RENEW_FIRST_NS (50 * HF__NS_PER_MS)
 #define RENEWAL_SLOTS  64u /* in the time between two renewals */
+#define APPOINTED_NS   (5 * HF__NS_PER_MS)
 
 static bool passing(int status)
 {
@@ -194,6 +195,13 @@ static bool is_partial(const struct hf__turn *turn, const struct hf__reply *repl
            (reply->ticket.kind == HF__REQUEST_NONE || reply->ticket.kind == HF__REQUEST_INSPECT);
 }
 
+/* Who was appointed renews soon; but a turn that is over sooner had better not leave a renewal in
+ * the way of the next one's. More than half of the lease is left. */
+static uint64_t appointed_wait(uint64_t lease_ns)
+{
+    return lease_ns / 20 < APPOINTED_NS ? lease_ns / 20 : APPOINTED_NS;
+}
+
 /* It is ours, by the store. Believed only if enough of it is left by our own clock: an answer that
  * lay in a buffer while we were stopped, or an appointment that came late, is confirmed first. */
 static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
@@ -229,8 +237,11 @@ static void win(struct hf__turn *turn, const struct hf__reply *reply, uint64_t n
         return;
     }
     turn->renew_at_ns = draw_renewal(turn, sent_ns, lease_ns);
-    if (reply->appointed && turn->renew_at_ns != HF__NEVER)
-        turn->renew_at_ns = now_ns;
+    if (reply->appointed && turn->renew_at_ns != HF__NEVER) {
+        turn->renew_at_ns = now_ns + appointed_wait(lease_ns);
+        turn->ask_again_ns = HF__NEVER;
+        turn->round++; /* what is under way was answered before this */
+    }
     if (fence > turn->name->fence_seen)
         turn->name->fence_seen = fence;
     hf__turn_move(turn, HF__TURN_HELD);

@@ -288,6 +288,7 @@ void hf__turn_send(struct hf__turn *turn, enum hf__request_kind kind, uint64_t n
         .blocking = claim && claim->terms.blocking,
         .ends = turn->ends,
         .shorten = turn->extend_lease_ns > 0,
+        .crowded = turn->others_wait,
         .lease_ns = turn->extend_lease_ns > 0 ? turn->extend_lease_ns : turn->lease_ns,
         .grace_ns = turn->grace_ns,
         .fence = kind == HF__REQUEST_CLAIM ? turn->proposal : turn->fence,

@@ -47,12 +47,13 @@ struct hf__recipe {
     bool is_default;
     bool is_legacy;
     bool hands_on; /* claims of one client queue locally and hand the turn on */
-    bool leases;   /* the store ends a turn that is not renewed */
+    bool leases;   /* a turn that is not renewed ends: by the store, or in a session by us */
     /* Turns live in the client's session, which is kept alive as a whole: there is one connection
      * for all; a fixed lease is ended by us; and a departure is repeated until it is confirmed. */
     bool in_session;
     bool ends_fixed;     /* in a session all the same: the store ends a fixed lease by itself */
     bool keeper_listens; /* blocked callers wait on a wake word; the keeper alone polls */
+    bool kept_news;      /* what wakes a blocked caller comes on the keeper's lane */
     bool local_tokens;   /* tokens stay in the process: they need not be hard to guess */
     bool at_hand;        /* the store is memory of ours: it understands `prompt` below */
 };
@@ -100,6 +101,7 @@ struct hf__request {
     bool ends;
     bool rejoins; /* of a CLAIM: a majority has it, with this fence; this store takes it again */
     bool shorten; /* RENEW: also when this moves the end in */
+    bool crowded; /* RELEASE: others were seen to wait; they may have left since */
     uint64_t lease_ns;
     uint64_t grace_ns;   /* how long a broken holder may take to leave before the next is let in */
     uint64_t fence;      /* BREAK: of the turn; RELEASE, RENEW, DOWNGRADE: of the own grant, or 0 */
@@ -189,6 +191,7 @@ struct hf__conn {
     bool holds_back;    /* the engine: something is written down that was not sent */
     bool is_near;       /* the engine: the store has the CPU that the last request was sent from */
     bool is_heard;      /* between listen() and heard() */
+    bool polls_more;    /* the engine: there is more to poll than whoever sleeps was told of */
     /* One of a quorum that may have forgotten, at that time, what it had granted: its word is not
      * counted until it was admitted again. */
     bool doubted;

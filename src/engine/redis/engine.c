@@ -95,7 +95,7 @@ static int open_one(struct hf__redis *conn, const struct hf__conn_options *optio
         return hf__error_set(base->error, HF_ENOMEM, "out of memory");
     status = hf__terms_read(conn, options);
     if (status == HF_OK)
-        status = hf__greet_password(conn);
+        status = hf__secret_of(conn->url, conn->password, conn->base.error);
     if (status < 0)
         return status;
     base->state = HF__CONN_CONNECTING;

@@ -55,20 +55,6 @@ static int send_words(struct hf__redis *conn, enum step step, const char *const 
     return hf__asked_end(conn, asked, conn->greet_by_ns);
 }
 
-/* Read anew for every connection, so that a password may be changed under a client that lives. */
-int hf__greet_password(struct hf__redis *conn)
-{
-    const char *path = hf__url_option(conn->url, "password_file");
-
-    if (path && *conn->url->password)
-        return hf__error_set(conn->base.error, HF_EURL,
-                             "a password and password_file: which one is it?");
-    if (path)
-        return hf__secret_read(path, conn->password, sizeof(conn->password), conn->base.error);
-    hf__text_copy(conn->password, sizeof(conn->password), conn->url->password);
-    return HF_OK;
-}
-
 static int send_hello(struct hf__redis *conn)
 {
     const char *user = *conn->url->user ? conn->url->user : "default";

@@ -253,8 +253,6 @@ void hf__lookout_done(struct hf__redis *conn);
 
 /* --- greet.c: who are we, who is the server, what does it promise? --- */
 
-/* The password that this connection will use. HF_EURL: from the URL it cannot be known. */
-int hf__greet_password(struct hf__redis *conn);
 int hf__greet_send(struct hf__redis *conn, uint64_t now_ns);
 /* 0, or < 0 with conn->base.error: this server will not do. */
 int hf__greet_hear(struct hf__redis *conn, const struct hf__asked *asked,

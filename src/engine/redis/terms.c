@@ -54,17 +54,10 @@ static int check_options(struct hf__redis *conn, const struct hf__url *url)
 {
     static const char *const known[] = { "recipe", "prefix",   "password_file", "ca",        "cert",
                                          "tls",    "cert_key", "socket",        RESTART_WAIT };
+    int status =
+        hf__url_check_options(url, known, sizeof(known) / sizeof(*known), conn->base.error);
 
-    for (size_t i = 0; i < url->option_count; i++) {
-        bool found = false;
-
-        for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
-            found = found || strcmp(url->options[i].key, known[k]) == 0;
-        if (!found)
-            return hf__error_set(conn->base.error, HF_EURL, "there is no option '%s' here",
-                                 url->options[i].key);
-    }
-    return check_servers(conn, url);
+    return status < 0 ? status : check_servers(conn, url);
 }
 
 static int read_options(struct hf__redis *conn, const struct hf__conn_options *options)

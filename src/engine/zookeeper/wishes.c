@@ -19,16 +19,7 @@ static int check_options(struct hf__zookeeper *conn, const struct hf__url *url)
     static const char *const known[] = { "recipe", "prefix", "layout",   "password_file", "ca",
                                          "cert",   "tls",    "cert_key", "tick" };
 
-    for (size_t i = 0; i < url->option_count; i++) {
-        bool found = false;
-
-        for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
-            found = found || strcmp(url->options[i].key, known[k]) == 0;
-        if (!found)
-            return hf__error_set(conn->base.error, HF_EURL, "there is no option '%s' here",
-                                 url->options[i].key);
-    }
-    return HF_OK;
+    return hf__url_check_options(url, known, sizeof(known) / sizeof(*known), conn->base.error);
 }
 
 static int read_layout(struct hf__zookeeper *conn, const char *layout)
