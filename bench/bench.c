@@ -12,6 +12,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,6 +82,7 @@ static void choose_sides(struct bench_job *job)
             break;
         case BENCH_W5:
             second = raw->handover;
+            third = raw->handover_beside;
             break;
         case BENCH_W6:
             second = raw->idle;
@@ -214,6 +216,18 @@ static int run_all(struct session *session)
     return answer;
 }
 
+/* What the raw clients leave in the store is of no use to anybody. */
+static void tidy(const struct session *session)
+{
+    const struct bench_raw *raw = session->store.raw;
+    const char *url = session->options.url;
+
+    if (!url || !*url)
+        url = getenv("HOLDFAST_URL");
+    if (raw && raw->tidy && url)
+        raw->tidy(url);
+}
+
 /* Holds back what would end us, until we have nobody left to take along. */
 static void watch_signals(struct session *session)
 {
@@ -255,6 +269,7 @@ int bench_main(int argc, char **argv)
     bench_store_find(session.options.url, &session.store);
     watch_signals(&session);
     answer = run_all(&session);
+    tidy(&session);
     if (answer < 0)
         return die_of(&session, -answer);
     sigprocmask(SIG_SETMASK, &session.before, NULL);

@@ -1,9 +1,11 @@
 /* handover.c: how long does it take until a waiting process has what another one gives away?
  *
  * Two processes take turns. The one that holds the lock waits until the other has said that it is
- * going to acquire, and then a random while longer, so that the other is certainly asleep; it
- * writes the time down and releases. The other writes the time down when its acquire returns; the
- * difference is the sample. It holds the lock now, says so, and the roles are changed.
+ * going to acquire, and then a random while longer, so that the other is certainly asleep, also
+ * where a claim reaches a disk, and at any moment between two questions of one that asks every
+ * millisecond; it writes the time down and releases. The other writes the time down when its
+ * acquire returns; the difference is the sample. It holds the lock now, says so, and the roles are
+ * changed.
  *
  * The round's number keeps them in step, so that a lock that is not fair cannot fall back to the
  * one who gives it away; whoever holds the lock when the parent ends the slice says so, releases,
@@ -18,8 +20,8 @@
 #include "futex.h"
 #include "say.h"
 
-#define SETTLE_NS_MIN 400000u
-#define SETTLE_NS_MAX 1200000u
+#define SETTLE_NS_MIN 2000000u
+#define SETTLE_NS_MAX 3000000u
 #define LOOK_NS       50000u
 
 struct hand {

@@ -1,4 +1,4 @@
-"""What bench/redis, bench/zookeeper and bench/etcd share: CPUs, floors, and one table.
+"""What bench/redis, zookeeper, etcd, postgres and mysql share: CPUs, floors, one table.
 
 A store derives from Field: which servers it has, where they are, what it is measured beside, and
 which floors there are. Servers are put on a CPU: `split` is the clients on one CPU and the servers

@@ -169,6 +169,12 @@ static const struct bench_raw *const raws[] = {
 #ifdef BENCH_LIBZOOKEEPER
     &bench_raw_zookeeper,
 #endif
+#ifdef BENCH_MARIADB
+    &bench_raw_mysql,
+#endif
+#if HF_HAS_POSTGRES
+    &bench_raw_postgres,
+#endif
 };
 
 const struct bench_raw *bench_raw_find(const char *engine)

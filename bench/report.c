@@ -227,6 +227,8 @@ void bench_report_json(const struct bench_store *store, const struct bench_row *
         print_text(", ", "placement", bench_report_placement_name(row->placement));
         print_figures("ours", row->workload, &row->ours);
         print_figures("raw", row->workload, &row->raw);
+        if (row->workload == BENCH_W5 && row->beside_name)
+            print_figures("beside", row->workload, &row->beside);
         print_field(",\n   ", "ratio", row->ratio, 4);
         printf("}");
     }

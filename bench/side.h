@@ -64,10 +64,13 @@ struct bench_raw {
     const struct bench_side *contended;        /* W4         */
     const struct bench_side *beside;           /* W4: printed too; may be NULL */
     const struct bench_side *handover;         /* W5         */
+    const struct bench_side *handover_beside;  /* W5: printed too; may be NULL */
     const struct bench_side *idle;             /* W6         */
     double (*count_requests)(const char *url); /* at the store, ever; NULL: nobody counts */
     double counting; /* requests of whoever counts, and its leaving, between its two looks */
+    uint64_t counted_after_ns;                /* so late at the most what was asked is counted */
     double (*count_scripts)(const char *url); /* the same, of scripts alone            */
+    void (*tidy)(const char *url);            /* when all have left; NULL: nothing to do */
     const char *sentences[BENCH_WORKLOADS];   /* what raw is; NULL: none               */
 };
 
@@ -75,6 +78,8 @@ extern const struct bench_raw bench_raw_etcd;
 extern const struct bench_raw bench_raw_redis;
 extern const struct bench_raw bench_raw_redlock;
 extern const struct bench_raw bench_raw_zookeeper;
+extern const struct bench_raw bench_raw_postgres;
+extern const struct bench_raw bench_raw_mysql;
 
 /* NULL: this build has no raw client for that engine. */
 const struct bench_raw *bench_raw_find(const char *engine);

@@ -76,16 +76,19 @@ int bench_usage_run(struct bench_crew *crew, uint64_t watch_ns, double (*count)(
                     double *out_counted)
 {
     const struct bench_job *job = crew->job;
-    uint64_t settle_ns = watch_ns / 4;
+    const struct bench_raw *raw = job->store->raw;
+    uint64_t settle_ns = watch_ns / 4 < SETTLE_NS_MAX ? watch_ns / 4 : SETTLE_NS_MAX;
     double before;
     int answer = bench_crew_gather(crew, job->processes);
 
     if (answer != 0)
         return answer;
+    if (count && raw->counted_after_ns > settle_ns)
+        settle_ns = raw->counted_after_ns;
     bench_floor_set_stage(job->floor, BENCH_STAGE_WARM);
     answer = bench_crew_gather(crew, job->processes);
     if (answer == 0)
-        answer = bench_crew_sleep(crew, settle_ns < SETTLE_NS_MAX ? settle_ns : SETTLE_NS_MAX);
+        answer = bench_crew_sleep(crew, settle_ns);
     if (answer != 0)
         return answer;
     bench_floor_set_stage(job->floor, BENCH_STAGE_MEASURE);

@@ -7,12 +7,13 @@
 #include "exit.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "say.h"
 
 struct meaning {
     int exit_status;
-    const char *hint; /* "" where the text says it all */
+    const char *hint; /* "" where the text says it all; left out where it sends people there */
 };
 
 static struct meaning mean(enum hf_status status)
@@ -35,13 +36,13 @@ static struct meaning mean(enum hf_status status)
     case HF_ENAME:
         return (struct meaning){ EXIT_NAME, "" };
     case HF_EURL:
-        return (struct meaning){ EXIT_CONFIG, "'holdfast engines' lists the URLs of this build" };
+        return (struct meaning){ EXIT_CONFIG, "'holdfast engines' lists the forms of URLs, 'man 7 "
+                                              "holdfast' their options" };
     case HF_EUNSUPPORTED:
     case HF_EPROMISE:
         return (struct meaning){ EXIT_CONFIG, "'holdfast engines' lists what each recipe can do" };
     case HF_EDENIED:
-        return (struct meaning){ EXIT_DENIED, "check user, password and rights; of a directory, "
-                                              "its owner and mode" };
+        return (struct meaning){ EXIT_DENIED, "'man 7 holdfast' tells which rights it takes" };
     case HF_EPROTOCOL:
     case HF_EINTEGRITY:
         return (struct meaning){ EXIT_PROTOCOL, "" };
@@ -71,7 +72,7 @@ int exit_failed(const hf_client *client, int status)
 
     if (!text || !*text)
         text = hf_strstatus(status);
-    if (*meaning.hint)
+    if (*meaning.hint && !strstr(text, "holdfast engines"))
         say("%s (%s)", text, meaning.hint);
     else
         say("%s", text);

@@ -11,10 +11,22 @@ extern const struct hf__engine hf__redis_engine;
 extern const struct hf__engine hf__redis_quorum_engine;
 extern const struct hf__engine hf__zookeeper_engine;
 extern const struct hf__engine hf__etcd_engine;
+extern const struct hf__engine hf__mysql_engine;
+#if HF_HAS_POSTGRES
+extern const struct hf__engine hf__postgres_engine;
+#endif
 
 static const struct hf__engine *const engines[] = {
-    &hf__embedded_engine,  &hf__redis_engine, &hf__redis_quorum_engine,
-    &hf__zookeeper_engine, &hf__etcd_engine,  NULL,
+    &hf__embedded_engine,
+    &hf__redis_engine,
+    &hf__redis_quorum_engine,
+    &hf__zookeeper_engine,
+    &hf__etcd_engine,
+    &hf__mysql_engine,
+#if HF_HAS_POSTGRES
+    &hf__postgres_engine,
+#endif
+    NULL,
 };
 
 const struct hf__engine *hf__registry_engine(size_t index)

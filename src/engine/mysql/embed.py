@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Makes a C string of the schema: embed.py OUTPUT NAME FILE..."""
+
+import pathlib
+import sys
+
+
+def main():
+    output, name, *paths = sys.argv[1:]
+    text = "".join(pathlib.Path(path).read_text(encoding="ascii") for path in paths)
+    with open(output, "w", encoding="ascii") as out:
+        out.write("/* Made by embed.py: do not edit. */\n")
+        out.write('#include "engine/mysql/mysql.h"\n\n')
+        # Numbers, for a compiler need not take a string of over 4095 bytes.
+        out.write(f"const char {name}[] = {{\n")
+        codes = [str(byte) for byte in text.encode("ascii")] + ["0"]
+        for at in range(0, len(codes), 24):
+            out.write("    " + ", ".join(codes[at:at + 24]) + ",\n")
+        out.write("};\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
