@@ -263,7 +263,8 @@ CASE(a_dead_holder_has_no_grace)
     hf_grant *grant;
     uint64_t fence;
 
-    if (!world_can_break(world) || !has_grace(world, name.text, &options))
+    if (!world_can_break(world) || !has_grace(world, name.text, &options) ||
+        !world_frees_the_dead(world))
         return;
 
     holder = peer_start(world);

@@ -315,16 +315,19 @@ static void release_held(struct task *task)
     task->status = hf_release(task->grant);
 }
 
-/* Either it was cancelled or it was granted, and in both cases nothing stays. */
+/* Either it was cancelled or it was granted, and in both cases nothing stays:
+ * a turn that is nobody's would last for longer than anybody waits here. */
 CASE(cancel_racing_with_the_grant_is_one_or_the_other)
 {
     struct name name = world_name(world, "lock");
     hf_client *other = world_open(world);
+    struct hf_acquire_options options = world_waiting(world, LIMIT_MS);
     int granted = 0;
 
+    options.lease_ms = 2 * LIMIT_MS;
     for (int i = 0; i < RACES; i++) {
-        struct task task = { .run = release_held, .grant = world_take(other, name.text, NULL) };
-        hf_claim *claim = world_claim(world->client, name.text, NULL);
+        struct task task = { .run = release_held, .grant = world_take(other, name.text, &options) };
+        hf_claim *claim = world_claim(world->client, name.text, &options);
         hf_grant *grant = NULL;
         int status;
 

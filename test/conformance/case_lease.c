@@ -243,6 +243,18 @@ CASE(extend_does_not_reach_beyond_the_maximal_hold)
     CHECK_STATUS(HF_ELOST, hf_release(grant));
 }
 
+/* Another gets in meanwhile; where the store frees nobody who stands still, nobody does: NULL. */
+static hf_grant *take_beside_stopped(struct world *world, const char *name)
+{
+    struct hf_acquire_options options = world_waiting(world, 2 * world->lease_ms);
+    hf_grant *grant = NULL;
+
+    if (!world_caveat_names(world, "Nothing ends the lock"))
+        return world_take(world->client, name, NULL); /* its lease ends, though it stands */
+    CHECK_STATUS(HF_ETIMEDOUT, hf_acquire(world->client, name, &options, &grant));
+    return NULL;
+}
+
 /* The question waits in the socket while the process is stopped: what is asked first after it
  * goes on is hf_grant_valid(), before any other thread of it need have run. */
 CASE(a_stop_longer_than_a_fixed_lease_is_noticed_at_once)
@@ -256,13 +268,15 @@ CASE(a_stop_longer_than_a_fixed_lease_is_noticed_at_once)
     hf_grant *grant;
 
     peer_stop(&holder);
-    grant = world_take(world->client, name.text, NULL); /* its lease ends, though it stands */
-    CHECK(!(world->promises & HF_PROMISE_FENCE) || hf_grant_fence(grant) > fence);
+    grant = take_beside_stopped(world, name.text);
     peer_ask(&holder, &question);
     peer_signal(&holder, SIGCONT);
     answer = peer_hear(&holder);
     CHECK_NUMBER(0, answer.number);
     CHECK_STATUS(HF_ELOST, peer_release(&holder, 0));
+    if (!grant)
+        grant = world_take(world->client, name.text, NULL); /* what ended was given back */
+    CHECK(!(world->promises & HF_PROMISE_FENCE) || hf_grant_fence(grant) > fence);
     CHECK(hf_grant_valid(grant));
     world_give_back(grant);
     peer_end(&holder);

@@ -47,6 +47,7 @@ struct settings {
     const char *run;    /* inside a case: its name ... */
     const char *prefix; /* ... and the prefix of its lock names */
     int64_t lease_ms;
+    bool is_distant; /* everything on the way there comes later */
     size_t jobs;
     uint64_t limit_s; /* for one case */
     int peer_socket;  /* inside a peer, else -1 */
@@ -73,7 +74,8 @@ static int run_case(const struct settings *settings)
     struct world world = { .program = settings->program,
                            .url = settings->url,
                            .prefix = settings->prefix,
-                           .lease_ms = settings->lease_ms };
+                           .lease_ms = settings->lease_ms,
+                           .is_distant = settings->is_distant };
 
     for (size_t i = 0; i < CASE_COUNT; i++) {
         if (strcmp(cases[i].name, settings->run) != 0)
@@ -106,7 +108,8 @@ static void execute_case(const struct settings *settings, size_t index)
     snprintf(lease_text, sizeof lease_text, "%lld", (long long)settings->lease_ms);
     snprintf(prefix, sizeof prefix, "t%llx-%zu-", (unsigned long long)world_now_ns(), index);
     execl(settings->program, settings->program, "--url", url, "--lease", lease_text, "--run",
-          cases[index].name, "--prefix", prefix, (char *)NULL);
+          cases[index].name, "--prefix", prefix, settings->is_distant ? "--distant" : (char *)NULL,
+          (char *)NULL);
     _exit(127);
 }
 
@@ -265,11 +268,17 @@ static int list_cases(const struct settings *settings)
 static bool parse(int count, char **arguments, struct settings *settings)
 {
     static const struct option long_options[] = {
-        { "url", required_argument, NULL, 'u' },   { "case", required_argument, NULL, 'c' },
-        { "jobs", required_argument, NULL, 'j' },  { "lease", required_argument, NULL, 'l' },
-        { "run", required_argument, NULL, 'r' },   { "prefix", required_argument, NULL, 'p' },
-        { "peer", required_argument, NULL, 's' },  { "list", no_argument, NULL, 'L' },
-        { "limit", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 },
+        { "url", required_argument, NULL, 'u' },
+        { "case", required_argument, NULL, 'c' },
+        { "jobs", required_argument, NULL, 'j' },
+        { "lease", required_argument, NULL, 'l' },
+        { "run", required_argument, NULL, 'r' },
+        { "prefix", required_argument, NULL, 'p' },
+        { "peer", required_argument, NULL, 's' },
+        { "list", no_argument, NULL, 'L' },
+        { "limit", required_argument, NULL, 't' },
+        { "distant", no_argument, NULL, 'd' },
+        { NULL, 0, NULL, 0 },
     };
     int letter;
 
@@ -292,6 +301,8 @@ static bool parse(int count, char **arguments, struct settings *settings)
             settings->peer_socket = (int)strtol(optarg, NULL, 10);
         else if (letter == 'L')
             settings->list = true;
+        else if (letter == 'd')
+            settings->is_distant = true;
         else
             return false;
     }
@@ -313,7 +324,7 @@ int main(int count, char **arguments)
     if (!parse(count, arguments, &settings)) {
         fprintf(stderr,
                 "usage: %s [--url URL] [--case GLOB] [--jobs N] [--lease MS] [--limit SECONDS] "
-                "[--list]\n",
+                "[--distant] [--list]\n",
                 arguments[0]);
         return 2;
     }

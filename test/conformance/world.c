@@ -452,6 +452,11 @@ bool world_is_fair(struct world *world)
     return is_promised(world, HF_PROMISE_FAIR);
 }
 
+bool world_frees_the_dead(struct world *world)
+{
+    return is_promised(world, HF_PROMISE_CRASH);
+}
+
 bool world_can_share(struct world *world)
 {
     struct name name = world_name(world, "can-share");

@@ -25,6 +25,7 @@ struct world {
     const char *url;
     const char *prefix; /* of every name that this case uses */
     int64_t lease_ms;   /* a short one that this store accepts */
+    bool is_distant;    /* what is sent there, and comes from there, is some ms under way */
     uint32_t promises;  /* of the live store */
     struct hf_recipe_info recipe;
     hf_client *client;
@@ -128,6 +129,8 @@ bool world_can_downgrade(struct world *world);
 bool world_can_break(struct world *world);
 bool world_has_fences(struct world *world);
 bool world_is_fair(struct world *world);
+/* A holder that died, or stands still, does not keep others out for ever. */
+bool world_frees_the_dead(struct world *world);
 
 /* A recipe that refuses what no promise names must say so in its caveat. */
 bool world_caveat_names(const struct world *world, const char *word);

@@ -35,6 +35,7 @@
     FAULT(waiters_get_there_though_every_message_is_lost)              \
     FAULT(cuts_at_any_byte_break_no_promise)                           \
     FAULT(trouble_of_every_kind_breaks_no_promise)                     \
+    FAULT(sessions_that_are_ended_break_no_promise)                    \
     FAULT(a_thousand_waiters_of_ten_processes_are_served_in_order)
 
 /* On so many servers that know nothing of each other. */

@@ -19,7 +19,8 @@ struct stage *line_begin(struct scene *scene, int64_t lease_ms)
     scene_begin(scene, RECORDS_MAX);
     scene->world.lease_ms = lease_ms; /* of the clients: where a session is the lease, it counts */
     atomic_store(&scene->stage->numbers[LEASE], (uint64_t)lease_ms);
-    atomic_store(&scene->stage->numbers[PATIENCE], LONG_MS);
+    atomic_store(&scene->stage->numbers[PATIENCE],
+                 (uint64_t)(lease_ms > LONG_MS ? lease_ms : LONG_MS));
     return scene->stage;
 }
 
@@ -50,6 +51,15 @@ void line_hold_and_look(struct scene *scene, int part)
     hf_close(client);
 }
 
+/* Where no order is promised, nobody knows its place. */
+static void wait_for_place(const struct scene *scene, const hf_claim *claim)
+{
+    if (scene_is_fair(scene))
+        WAIT_UNTIL(hf_claim_position(claim) > 0);
+    else
+        world_sleep_ms(A_WHILE_MS);
+}
+
 void line_wait(struct scene *scene, int part)
 {
     struct hf_acquire_options options = line_leasing(scene);
@@ -62,7 +72,7 @@ void line_wait(struct scene *scene, int part)
     (void)part;
     options.lease_ms = (int64_t)atomic_load(&scene->stage->numbers[PATIENCE]);
     claim = world_claim(client, name.text, &options);
-    WAIT_UNTIL(hf_claim_position(claim) > 0);
+    wait_for_place(scene, claim);
     scene_note(scene, &turn, HISTORY_QUEUED, history_now_ns());
     atomic_fetch_add(&scene->stage->numbers[IN_LINE], 1);
     CHECK_STATUS(HF_OK, hf_claim_wait(claim, HF_FOREVER, &grant));

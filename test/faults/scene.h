@@ -81,6 +81,9 @@ void scene_tell_rescued(struct scene *scene, int part, hf_client *client);
 
 struct name scene_name(const struct scene *scene, uint32_t lock);
 
+/* Does the recipe promise the order of arrival? Where it does not, no order is judged. */
+bool scene_is_fair(const struct scene *scene);
+
 /* For the director, when all have left: nobody broke a promise, nobody was rescued by a timer,
  * nothing is left. */
 struct history_report scene_judge(struct scene *scene, enum history_order order);

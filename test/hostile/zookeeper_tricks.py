@@ -43,8 +43,9 @@ def changed(**what):
 
 
 def made(make):
-    """The good answer with the body that `make` returns, of the good one."""
-    return lambda link, good: link.client.sendall(good.but(body=make(good)))
+    """The good answer with the body that `make` returns, of the good one. A refusal has none."""
+    return lambda link, good: link.client.sendall(
+        good.but(body=make(good)) if good.body else good.packet)
 
 
 def rewritten(make):
