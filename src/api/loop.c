@@ -64,14 +64,19 @@ static void raise_events(struct hf_client *client)
         drain(client->event_fd);
 }
 
+static void wake_leader(struct hf_client *client)
+{
+    client->leader_until_ns = 0;
+    kick(client->leader_fd);
+}
+
 /* From now on the leader wakes by itself. */
 static void watch_leader(struct hf_client *client)
 {
     if (!client->led || client->leader_is_timed || client->leader_until_ns == 0 ||
         client->leader_until_ns > client->seen_ns + FAR_NS)
         return;
-    client->leader_until_ns = 0;
-    kick(client->leader_fd);
+    wake_leader(client);
 }
 
 /* Makes sure that somebody wakes in time for what is due, and polls all that there is. */
@@ -85,10 +90,8 @@ static void alert(struct hf_client *client)
         kick(client->keeper_fd);
     }
     if (client->led &&
-        (client->leader_answer->status != HF_PENDING || deadline_ns < client->leader_until_ns)) {
-        client->leader_until_ns = 0;
-        kick(client->leader_fd);
-    }
+        (client->leader_answer->status != HF_PENDING || deadline_ns < client->leader_until_ns))
+        wake_leader(client);
 }
 
 uint64_t hf__loop_now(struct hf_client *client)
@@ -438,10 +441,8 @@ static void poll_own_lane(struct hf_client *client, struct hf__pollset *set)
 
     if (helps || !client->leader_hears)
         hf__driver_pollset(&client->core.driver, HF__LANE_KEEP, set);
-    if (client->keeper_helps && !helps && client->led) {
-        client->leader_until_ns = 0;
-        kick(client->leader_fd);
-    }
+    if (client->keeper_helps && !helps && client->led)
+        wake_leader(client);
     client->keeper_helps = helps;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "engine/mysql/mysql.h"
+#include "engine/verdict.h"
 
 void hf__mysql_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
                      struct hf__reply *out_reply)
@@ -82,7 +83,7 @@ static int hear_brief(struct hf__mysql *conn, struct hf__parcel *parcel,
             send_fallback(conn, parcel);
         return 0;
     }
-    if (has_row || result->changed != 1 || !(gives || hf__mysql_queue_is_fence(result->number))) {
+    if (has_row || result->changed != 1 || !(gives || hf__verdict_is_fence(result->number))) {
         hf__mysql_end_by_nonsense(conn);
         return 1;
     }

@@ -455,7 +455,6 @@ int hf__sql_send_step(struct hf__mysql *session, enum hf__sql sql, const struct 
 
 void hf__mysql_queue_hear(struct hf__mysql *conn, const struct hf__ticket *ticket,
                           const char *answer, struct hf__reply *out_reply);
-bool hf__mysql_queue_is_fence(uint64_t fence);
 /* One row of news; false: it means nothing. */
 bool hf__mysql_queue_news(struct hf__mysql *conn, struct hf__result *result,
                           struct hf__reply *out_reply);

@@ -15,8 +15,8 @@
 #include "base/name.h"
 #include "base/text.h"
 #include "engine/mysql/mysql.h"
+#include "engine/verdict.h"
 
-#define FENCE_MAX     (1ull << 62)
 #define NEWS_COLUMNS  4
 #define LOOK_MS_MIN   50u /* where nobody can wake us */
 #define LOOK_MS_RANGE 50u
@@ -59,39 +59,6 @@ static const char *const texts[HF__SQLS] = {
                      " FROM hf_lock WHERE news = ? AND ends_us > 0",
 };
 
-bool hf__mysql_queue_is_fence(uint64_t fence)
-{
-    return fence > 0 && fence < FENCE_MAX && fence % 256 == 0;
-}
-
-static int hex_digit(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
-/* Who it is stands in hex behind the last blank. */
-static const struct hf__holder *read_holder(struct hf__mysql *conn, const char *answer,
-                                            uint64_t fence)
-{
-    const char *hex = strrchr(answer, ' ') + 1;
-    char who[HF__BEARER_BYTES];
-    size_t bytes = 0;
-
-    for (; hex[0] && hex[1] && bytes < sizeof(who); hex += 2) {
-        int high = hex_digit(hex[0]);
-        int low = hex_digit(hex[1]);
-
-        if (high < 0 || low < 0)
-            return NULL;
-        who[bytes++] = (char)(high * 16 + low);
-    }
-    hf__bearer_read(who, bytes, &conn->bearer);
-    conn->bearer.holder.fence = fence;
-    return conn->bearer.is_known ? &conn->bearer.holder : NULL;
-}
-
 static uint64_t look_ms(struct hf__mysql *conn)
 {
     uint8_t random;
@@ -114,12 +81,12 @@ static bool hear_busy(struct hf__mysql *conn, const char *answer, struct hf__rep
 
     if (sscanf(answer, "%*s %llu %llu %llu %llu %llu %u ", &ahead, &rank, &left_ms, &last, &fence,
                &strangers) != 6 ||
-        ahead >= UINT32_MAX || last >= FENCE_MAX || fence >= FENCE_MAX)
+        ahead >= UINT32_MAX || last >= HF__VERDICT_FENCE_MAX || fence >= HF__VERDICT_FENCE_MAX)
         return false;
     out_reply->kind = queued ? HF__REPLY_QUEUED : HF__REPLY_REFUSED;
     out_reply->ahead = (uint32_t)ahead;
     out_reply->fence = last;
-    out_reply->holder = read_holder(conn, answer, fence);
+    out_reply->holder = hf__verdict_holder(answer, "0123456789ABCDEF", fence, &conn->bearer);
     if (queued && (strangers || deaf)) {
         uint64_t soon_ms = look_ms(conn);
 
@@ -128,20 +95,6 @@ static bool hear_busy(struct hf__mysql *conn, const char *answer, struct hf__rep
     } else if (queued && rank == 0) {
         hf__vigil_set(&conn->vigils, out_reply->ticket.claim_id, conn->now_ns, left_ms);
     }
-    return true;
-}
-
-static bool hear_granted(const char *answer, struct hf__reply *out_reply)
-{
-    unsigned long long fence;
-    unsigned waiting;
-
-    if (sscanf(answer, "granted %llu %u", &fence, &waiting) != 2 ||
-        !hf__mysql_queue_is_fence(fence))
-        return false;
-    out_reply->kind = HF__REPLY_GRANTED;
-    out_reply->fence = fence;
-    out_reply->others_wait = waiting > 0;
     return true;
 }
 
@@ -188,16 +141,6 @@ static bool hear_refusal(struct hf__mysql *conn, const char *answer, struct hf__
     return true;
 }
 
-/* The core trusts that an engine answers what was asked; a server need not be trusted. */
-static bool is_answer_to(enum hf__request_kind request, enum hf__reply_kind answer)
-{
-    if (answer == HF__REPLY_FAILED || answer == HF__REPLY_GONE)
-        return true;
-    if (request == HF__REQUEST_BREAK)
-        return answer == HF__REPLY_DONE;
-    return request != HF__REQUEST_RELEASE && answer != HF__REPLY_DONE;
-}
-
 void hf__mysql_queue_hear(struct hf__mysql *conn, const struct hf__ticket *ticket,
                           const char *answer, struct hf__reply *out_reply)
 {
@@ -205,7 +148,7 @@ void hf__mysql_queue_hear(struct hf__mysql *conn, const struct hf__ticket *ticke
 
     hf__mysql_reply(ticket, HF__REPLY_FAILED, out_reply);
     if (begins(answer, "granted "))
-        understood = hear_granted(answer, out_reply);
+        understood = hf__verdict_granted(answer, out_reply);
     else if (begins(answer, "queued ") || begins(answer, "refused "))
         understood = hear_busy(conn, answer, out_reply);
     else if (begins(answer, "gone"))
@@ -214,7 +157,7 @@ void hf__mysql_queue_hear(struct hf__mysql *conn, const struct hf__ticket *ticke
         out_reply->kind = HF__REPLY_DONE, understood = true;
     else
         understood = hear_refusal(conn, answer, out_reply);
-    if (understood && is_answer_to(ticket->kind, out_reply->kind))
+    if (understood && hf__verdict_answers(ticket->kind, out_reply->kind))
         return;
     hf__mysql_reply(ticket, HF__REPLY_UNKNOWN, out_reply);
     hf__mysql_end_by_nonsense(conn);
@@ -256,7 +199,7 @@ bool hf__mysql_queue_news(struct hf__mysql *conn, struct hf__result *result,
 
     if (result->columns != NEWS_COLUMNS || !key || bytes != HF__MYSQL_NEWS_BYTES ||
         !read_number(result, &ticket.claim_id) || !read_number(result, &fence) ||
-        !read_number(result, &waiting) || !hf__mysql_queue_is_fence(fence))
+        !read_number(result, &waiting) || !hf__verdict_is_fence(fence))
         return false;
     if (note_seen(&conn->bell, key))
         return false;

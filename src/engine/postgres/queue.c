@@ -16,43 +16,9 @@
 #include "base/name.h"
 #include "base/text.h"
 #include "engine/postgres/postgres.h"
+#include "engine/verdict.h"
 
-#define FENCE_MAX     (1ull << 62)
-#define LIST_COLUMNS  7
-#define HEX_BYTES_MAX (2 * HF__BEARER_BYTES)
-
-static bool is_fence(unsigned long long fence)
-{
-    return fence > 0 && fence < FENCE_MAX && fence % 256 == 0;
-}
-
-static int hex_digit(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
-/* Who it is stands in hex behind the last blank. */
-static const struct hf__holder *read_holder(struct hf__postgres *conn, const char *answer,
-                                            uint64_t fence)
-{
-    const char *hex = strrchr(answer, ' ') + 1;
-    char who[HF__BEARER_BYTES];
-    size_t bytes = 0;
-
-    for (; hex[0] && hex[1] && bytes < sizeof(who); hex += 2) {
-        int high = hex_digit(hex[0]);
-        int low = hex_digit(hex[1]);
-
-        if (high < 0 || low < 0)
-            return NULL;
-        who[bytes++] = (char)(high * 16 + low);
-    }
-    hf__bearer_read(who, bytes, &conn->bearer);
-    conn->bearer.holder.fence = fence;
-    return conn->bearer.is_known ? &conn->bearer.holder : NULL;
-}
+#define LIST_COLUMNS 7
 
 /* "kind ahead waiting left_ms last_fence fence WHO" */
 static bool hear_busy(struct hf__postgres *conn, const char *answer, struct hf__reply *out_reply)
@@ -66,27 +32,14 @@ static bool hear_busy(struct hf__postgres *conn, const char *answer, struct hf__
 
     if (sscanf(answer, "%*s %llu %llu %llu %llu %llu ", &ahead, &rank, &left_ms, &last, &fence) !=
             5 ||
-        ahead >= UINT32_MAX || last >= FENCE_MAX || fence >= FENCE_MAX)
+        ahead >= UINT32_MAX || last >= HF__VERDICT_FENCE_MAX || fence >= HF__VERDICT_FENCE_MAX)
         return false;
     out_reply->kind = queued ? HF__REPLY_QUEUED : HF__REPLY_REFUSED;
     out_reply->ahead = (uint32_t)ahead;
     out_reply->fence = last;
-    out_reply->holder = read_holder(conn, answer, fence);
+    out_reply->holder = hf__verdict_holder(answer, "0123456789abcdef", fence, &conn->bearer);
     if (queued && rank == 0)
         hf__vigil_set(&conn->vigils, out_reply->ticket.claim_id, conn->now_ns, left_ms);
-    return true;
-}
-
-static bool hear_granted(const char *answer, struct hf__reply *out_reply)
-{
-    unsigned long long fence;
-    unsigned waiting;
-
-    if (sscanf(answer, "granted %llu %u", &fence, &waiting) != 2 || !is_fence(fence))
-        return false;
-    out_reply->kind = HF__REPLY_GRANTED;
-    out_reply->fence = fence;
-    out_reply->others_wait = waiting > 0;
     return true;
 }
 
@@ -109,16 +62,6 @@ static bool begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* The core trusts that an engine answers what was asked; a server need not be trusted. */
-static bool is_answer_to(enum hf__request_kind request, enum hf__reply_kind answer)
-{
-    if (answer == HF__REPLY_FAILED || answer == HF__REPLY_GONE)
-        return true;
-    if (request == HF__REQUEST_BREAK)
-        return answer == HF__REPLY_DONE;
-    return request != HF__REQUEST_RELEASE && answer != HF__REPLY_DONE;
-}
-
 void hf__queue_hear(struct hf__postgres *conn, const struct hf__ticket *ticket, const char *answer,
                     struct hf__reply *out_reply)
 {
@@ -126,7 +69,7 @@ void hf__queue_hear(struct hf__postgres *conn, const struct hf__ticket *ticket, 
 
     hf__postgres_reply(ticket, HF__REPLY_FAILED, out_reply);
     if (begins(answer, "granted "))
-        understood = hear_granted(answer, out_reply);
+        understood = hf__verdict_granted(answer, out_reply);
     else if (begins(answer, "queued ") || begins(answer, "refused "))
         understood = hear_busy(conn, answer, out_reply);
     else if (begins(answer, "gone"))
@@ -139,7 +82,7 @@ void hf__queue_hear(struct hf__postgres *conn, const struct hf__ticket *ticket, 
         out_reply->status = hf__error_set(conn->base.error, HF_EUNREACHABLE,
                                           "the request came too late by the server's clock");
     }
-    if (understood && is_answer_to(ticket->kind, out_reply->kind))
+    if (understood && hf__verdict_answers(ticket->kind, out_reply->kind))
         return;
     hf__postgres_reply(ticket, HF__REPLY_UNKNOWN, out_reply);
     out_reply->status = hf__error_set(conn->base.error, HF_EPROTOCOL,
@@ -156,7 +99,7 @@ bool hf__queue_news(const char *message, struct hf__reply *out_reply)
     unsigned waiting = 0;
 
     if (sscanf(message, "granted %16llx %20llu %1u", &tag, &fence, &waiting) == 3 &&
-        is_fence(fence)) {
+        hf__verdict_is_fence(fence)) {
         ticket.claim_id = tag;
         hf__postgres_reply(&ticket, HF__REPLY_GRANTED, out_reply);
         out_reply->fence = fence;

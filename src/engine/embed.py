@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Makes a C string of a schema: embed.py OUTPUT NAME FILE"""
+"""Makes a C string of a database's schema: embed.py OUTPUT HEADER NAME FILE..."""
 
 import pathlib
 import sys
 
 
 def main():
-    output, name, path = sys.argv[1:]
-    text = pathlib.Path(path).read_text(encoding="ascii")
+    output, header, name, *paths = sys.argv[1:]
+    text = "".join(pathlib.Path(path).read_text(encoding="ascii") for path in paths)
+    made_from = " and ".join(pathlib.Path(path).name for path in paths)
     with open(output, "w", encoding="ascii") as out:
-        out.write(f"/* Made from {pathlib.Path(path).name} by embed.py: do not edit. */\n")
-        out.write('#include "engine/postgres/postgres.h"\n\n')
+        out.write(f"/* Made from {made_from} by embed.py: do not edit. */\n")
+        out.write(f'#include "{header}"\n\n')
         # Numbers, for a compiler need not take a string of over 4095 bytes.
         out.write(f"const char {name}[] = {{\n")
         codes = [str(byte) for byte in text.encode("ascii")] + ["0"]
