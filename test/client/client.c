@@ -7,6 +7,8 @@
  *     acquire LEASE_MS WAIT_MS NAME    valid    remaining    extend MS    downgrade    release
  *     start LEASE_MS WAIT_MS NAME    wait MS    position    cancel
  *     event    list GLOB    break FENCE NAME
+ *     crowd COUNT LEASE_MS NAME    so many readers at once, by leases that nobody renews: how many
+ *                                  hold it when the last of them does? They leave then.
  *     lease MS    mode MODE    of what is opened, acquired and started from then on
  *     hold    waits for the end of validity; prints when it was last seen, in ns since boot
  *
@@ -36,6 +38,14 @@ struct world {
     int64_t lease_ms;
     int mode;
 };
+
+static void assert_ok(int status)
+{
+    if (status != HF_OK) {
+        printf("%d: %s\n", status, hf_strstatus(status));
+        exit(EXIT_FAILURE);
+    }
+}
 
 static void answer(const struct world *world, int status)
 {
@@ -198,6 +208,34 @@ static void do_break(struct world *world)
     answer(world, hf_client_break(world->client, world->text, (uint64_t)world->first));
 }
 
+static void do_crowd(struct world *world)
+{
+    size_t count = (size_t)world->first;
+    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
+    hf_claim **claims = calloc(count, sizeof(*claims));
+    hf_grant **grants = calloc(count, sizeof(*grants));
+    int valid = 0;
+
+    assert(claims && grants);
+    options.lease_ms = world->second;
+    options.fixed_lease = true;
+    options.wait_ms = HF_FOREVER;
+    options.mode = HF_SHARED;
+    for (size_t i = 0; i < count; i++)
+        assert_ok(hf_claim_start(world->client, world->text, &options, &claims[i]));
+    for (size_t i = 0; i < count; i++)
+        assert_ok(hf_claim_wait(claims[i], HF_FOREVER, &grants[i]));
+    for (size_t i = 0; i < count; i++)
+        valid += hf_grant_valid(grants[i]) == 1;
+    for (size_t i = 0; i < count; i++) {
+        hf_claim_free(claims[i]);
+        hf_release_start(grants[i]);
+    }
+    free(claims);
+    free(grants);
+    printf("%d\n", valid);
+}
+
 static void do_promises(struct world *world)
 {
     printf("%" PRIu32 "\n", hf_client_promises(world->client));
@@ -223,7 +261,7 @@ static const struct {
     { "list", 0, do_list },         { "break", 1, do_break },         { "close", 0, do_close },
     { "promises", 0, do_promises }, { "downgrade", 0, do_downgrade }, { "hold", 0, do_hold },
     { "cancel", 0, do_cancel },     { "remaining", 0, do_remaining }, { "lease", 1, do_lease },
-    { "mode", 1, do_mode },
+    { "mode", 1, do_mode },         { "crowd", 2, do_crowd },
 };
 
 static void obey(struct world *world, char *line)

@@ -48,6 +48,26 @@ def check_nothing_is_left(here, *clients):
     check_equal(here.store.sql(LEFT), [("0",)], "rows that are left")
 
 
+# --- many at once ---
+
+CROWD, CROWD_LEASE_MS = 1200, 60000
+SLOW = """
+    CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql
+        AS 'BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END';
+    CREATE TRIGGER slowly BEFORE INSERT ON hf_session FOR EACH ROW EXECUTE FUNCTION slowly()"""
+
+
+@case
+def a_crowd_before_a_slow_server_costs_nobody_the_lock(world):
+    """The last of them are too late for their deadlines, which makes the server's clock doubted;
+    and the question for it stands behind a thousand others."""
+    with setting(world) as (here, client):
+        client.open(here.store.url(recipe="advisory"), connect_ms=CROWD_LEASE_MS)
+        here.store.sql(SLOW)
+        check_equal(client.ask(f"crowd {CROWD} {CROWD_LEASE_MS} n"), str(CROWD), "who holds it")
+        check_nothing_is_left(here, client)
+
+
 # --- keys ---
 
 

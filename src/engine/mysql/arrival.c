@@ -20,6 +20,7 @@
 #include "engine/mysql/mysql.h"
 
 #define CREATE_NS     (10 * HF__NS_PER_S)
+#define TIME_NS_MAX   (5 * HF__NS_PER_S)
 #define FORGETFUL     ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
 #define BOUNDARY      "\n//\n"
 #define BOUNDARY_LINE "DELIMITER //\n"
@@ -115,9 +116,11 @@ int hf__arrival_send(struct hf__mysql *conn)
 int hf__arrival_ask_time(struct hf__mysql *conn)
 {
     conn->clock_doubted = false;
+    if (!conn->about.is_told)
+        return HF_OK; /* the question is under way */
     conn->about.is_told = false;
     conn->about.time_asked_ns = conn->now_ns;
-    conn->by_ns = conn->now_ns + CREATE_NS;
+    conn->by_ns = HF__NEVER; /* it stands behind all that was asked before, however long */
     return ask(conn, HF__ARRIVAL_TIME, "SELECT " CLOCK);
 }
 
@@ -190,6 +193,19 @@ static int hear_clock(struct hf__mysql *conn, const char *text)
     conn->about.clock_offset_us = (int64_t)us - (int64_t)(conn->about.time_asked_ns / 1000);
     conn->about.is_told = true;
     return HF_OK;
+}
+
+/* An answer that took long says too little about now. If the clock is wrong, somebody will be told
+ * so once more. */
+static int hear_time(struct hf__mysql *conn, struct hf__result *result)
+{
+    char text[VALUE_BYTES];
+
+    conn->about.is_told = true;
+    if (conn->now_ns - conn->about.time_asked_ns > TIME_NS_MAX)
+        return HF_OK;
+    read_text(result, text);
+    return hear_clock(conn, text);
 }
 
 static int check_version(struct hf__mysql *conn, const char *text)
@@ -321,8 +337,6 @@ static int check_told(struct hf__mysql *conn, const struct hf__parcel *parcel)
 int hf__arrival_hear(struct hf__mysql *conn, const struct hf__parcel *parcel,
                      struct hf__result *result)
 {
-    char text[VALUE_BYTES];
-
     if (result->kind == HF__RESULT_ERROR)
         return refuse(conn, parcel, result);
     if (result->kind == HF__RESULT_PREPARED) {
@@ -337,8 +351,7 @@ int hf__arrival_hear(struct hf__mysql *conn, const struct hf__parcel *parcel,
     case HF__ARRIVAL_VARIABLES:
         return hear_variable(conn, result);
     case HF__ARRIVAL_TIME:
-        read_text(result, text);
-        return hear_clock(conn, text);
+        return hear_time(conn, result);
     case HF__ARRIVAL_SET:
     case HF__ARRIVAL_PREPARE:
     case HF__ARRIVAL_RIGHTS:

@@ -157,6 +157,7 @@ struct hf__postgres_server {
     bool forgets;        /* after a crash it may lack what it had confirmed */
     bool unlogged;       /* the tables are emptied after a crash */
     uint64_t started_us; /* since when it runs: no other has the same */
+    bool is_asked_time;
     uint64_t time_asked_ns;
     int64_t clock_offset_us; /* its wall clock - our clock, at most a round trip too great */
 };

@@ -20,6 +20,7 @@
 #include "engine/postgres/postgres.h"
 
 #define CREATE_NS            (5 * HF__NS_PER_S)
+#define TIME_NS_MAX          (5 * HF__NS_PER_S)
 #define VERSION_MIN          120000
 #define VERSION_MIN_ADVISORY 140000 /* which ends sessions that are silent */
 #define FORGETFUL            ((uint32_t)HF_PROMISE_DURABLE | (uint32_t)HF_PROMISE_FENCE)
@@ -166,8 +167,11 @@ int hf__welcome_send(struct hf__postgres *conn)
 int hf__welcome_ask_time(struct hf__postgres *conn)
 {
     conn->clock_doubted = false;
+    if (conn->server.is_asked_time)
+        return HF_OK;
+    conn->server.is_asked_time = true;
     conn->server.time_asked_ns = conn->now_ns;
-    conn->dial.by_ns = conn->now_ns + CREATE_NS;
+    conn->dial.by_ns = HF__NEVER; /* it stands behind all that was asked before, however long */
     return ask_prefixed(conn, HF__WELCOME_TIME, "SELECT " CLOCK);
 }
 
@@ -210,6 +214,16 @@ static int hear_clock(struct hf__postgres *conn, const char *text)
                              "%s: the server does not tell the time", conn->peer);
     conn->server.clock_offset_us = (int64_t)us - (int64_t)(conn->server.time_asked_ns / 1000);
     return HF_OK;
+}
+
+/* An answer that took long says too little about now. If the clock is wrong, somebody will be told
+ * so once more. */
+static int hear_time(struct hf__postgres *conn, const PGresult *result)
+{
+    conn->server.is_asked_time = false;
+    if (conn->now_ns - conn->server.time_asked_ns > TIME_NS_MAX)
+        return HF_OK;
+    return hear_clock(conn, PQgetvalue(result, 0, 0));
 }
 
 static int hear_facts(struct hf__postgres *conn, const PGresult *result)
@@ -308,7 +322,7 @@ int hf__welcome_hear(struct hf__postgres *conn, const struct hf__errand *errand,
     case HF__WELCOME_RIGHTS:
         return hear_rights(conn, result);
     case HF__WELCOME_TIME:
-        return hear_clock(conn, PQgetvalue(result, 0, 0));
+        return hear_time(conn, result);
     case HF__WELCOME_PREPARE:
         conn->prepared |= 1u << errand->index;
         return HF_OK;
