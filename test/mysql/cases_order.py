@@ -1,7 +1,10 @@
 """Who is next, when many wait in several processes, and some of them die or change their mind?"""
 
+import random
+
+from client import EXCLUSIVE, SHARED
 from crowd import check_order
-from harness import case, check, check_equal
+from harness import case, check, check_equal, wait_until
 from setting import LONG_MS, check_nothing, setting
 
 # As a hand-over leaves it: the holder's place, in which it had waited, is still there.
@@ -9,6 +12,22 @@ LAG = ("INSERT INTO hf_place SELECT name, token, front, 0, false, false, ends_us
        " grace_us, since_us, bell, tag, NULL, account, who FROM hf_lock;"
        "UPDATE hf_lock SET lagging = true")
 WAITING = "SELECT count(*) FROM hf_place WHERE fence = 0"
+# Of an heir that is noted: it is in line, as it was noted, nobody is before it, and it shares with
+# nobody.
+FALSE_HEIRS = """
+    SELECT l.heir_ticket, l.front FROM hf_lock AS l LEFT JOIN hf_place AS p
+        ON p.name = l.name AND p.token = l.heir AND p.fence = 0 AND NOT p.shared
+            AND p.ticket = l.heir_ticket AND p.ends_us = l.heir_ends_us
+            AND p.lease_us = l.heir_lease_us AND p.grace_us = l.heir_grace_us
+            AND p.bell = l.heir_bell AND p.tag = l.heir_tag AND p.account = l.heir_account
+            AND p.who = l.heir_who
+    WHERE l.heir_ends_us > 0 AND NOT l.lagging AND (p.name IS NULL OR EXISTS (
+        SELECT 1 FROM hf_place AS q WHERE q.name = l.name AND q.fence = 0
+            AND q.ticket > l.front AND q.ticket < p.ticket))"""
+MISCOUNTED = """
+    SELECT l.places, l.lagging FROM hf_lock AS l WHERE l.places + l.lagging
+        <> (SELECT count(*) FROM hf_place AS p WHERE p.name = l.name)"""
+STEPS, WALKERS, SHORT_MS, LONGER_MS = 600, 5, 400, 1500
 
 
 @case
@@ -64,3 +83,56 @@ def a_holder_whose_place_lags_is_broken_or_passed_by_like_any(world):
         other.release()
         holder.release("ELOST")
         check_equal(here.store.sql(WAITING), [("0",)], "places of waiters")
+
+
+def step_at_random(chance, client, others, name="n"):
+    """What it may do next, of which some is in vain: its lease may be short."""
+    does = getattr(client, "does", "nothing")
+    if does == "nothing":
+        client.do(f"mode {chance.choice([EXCLUSIVE, EXCLUSIVE, SHARED])}")
+        client.do(f"start {chance.choice([SHORT_MS, LONGER_MS])} -1 {name}")
+        client.does = "waits"
+    elif does == "waits" and chance.random() < 0.15:
+        client.do("cancel")
+        client.does = "nothing"
+    elif does == "waits":
+        answer = client.ask("wait 0")
+        if answer.startswith("0 "):
+            client.does, client.fence = "holds", answer.split()[1]
+    else:
+        kind = chance.choice(["release", "release", "extend", "downgrade", "break"])
+        if kind == "break":
+            chance.choice(others).ask(f"break {client.fence} {name}")
+        elif kind != "release":
+            client.ask(f"extend {LONGER_MS}" if kind == "extend" else kind)
+        if kind in ("release", "break"):
+            client.ask("release")
+            client.do("cancel")
+            client.does = "nothing"
+
+
+def replace(here, clients, client):
+    """It dies as it stands, and another comes."""
+    client.process.kill()
+    clients.remove(client)
+    clients.append(here.client())
+    here.open(clients[-1])
+
+
+@case
+def the_heir_that_is_noted_is_the_first_in_line(world):
+    """Whatever readers and writers do before it was its turn."""
+    with setting(world, WALKERS) as (here, *clients):
+        here.open(*clients)
+        chance = random.Random(7)
+        for step in range(STEPS):
+            client = chance.choice(clients)
+            if chance.random() < 0.01:
+                replace(here, clients, client)
+            else:
+                step_at_random(chance, client, [other for other in clients if other is not client])
+            check_equal(here.store.sql(FALSE_HEIRS), [], f"heirs that are none, after step {step}")
+            check_equal(here.store.sql(MISCOUNTED), [], f"miscounted, after step {step}")
+        for client in clients:
+            client.do("close")
+        wait_until(lambda: not here.living(), "nobody is left")

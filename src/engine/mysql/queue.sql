@@ -5,10 +5,11 @@
 -- has done something to a claim of another client, and that client (its bell) has not answered yet;
 -- `knows`: it had known that it holds. Who waits has a ticket above `front`: up to there the index
 -- is full of those who have left, until the server tidies up. `heir`: the first of them, where that
--- was noted; if it is still in line, it is the first. `lagging`: the place in which the holder had
--- waited is still there; whoever locks the row next removes it (hf_tidy_1). Whoever uses locks
--- needs SELECT, INSERT, UPDATE, DELETE on both tables, and EXECUTE. The procedures are called by
--- their version: another version of holdfast brings its own.
+-- was noted (heir_ends_us > 0), with all that is known of it, so that one statement on this row
+-- lets it in. `lagging`: that was done, and the place in which the holder had waited is still
+-- there; whoever locks the row next removes it (hf_tidy_1). Whoever uses locks needs SELECT,
+-- INSERT, UPDATE, DELETE on both tables, and EXECUTE. The procedures are called by their version:
+-- another version of holdfast brings its own.
 
 DELIMITER //
 
@@ -18,6 +19,14 @@ CREATE TABLE IF NOT EXISTS hf_lock (
     places int unsigned NOT NULL DEFAULT 0,
     front bigint unsigned NOT NULL DEFAULT 0,
     heir binary(16) NOT NULL DEFAULT '',
+    heir_ticket bigint unsigned NOT NULL DEFAULT 0,
+    heir_ends_us bigint NOT NULL DEFAULT 0,
+    heir_lease_us bigint NOT NULL DEFAULT 0,
+    heir_grace_us bigint NOT NULL DEFAULT 0,
+    heir_bell varbinary(16) NOT NULL DEFAULT '',
+    heir_tag bigint unsigned NOT NULL DEFAULT 0,
+    heir_account varbinary(128) NOT NULL DEFAULT '',
+    heir_who varbinary(512) NOT NULL DEFAULT '',
     token binary(16) NOT NULL DEFAULT '',
     lagging boolean NOT NULL DEFAULT false,
     broken boolean NOT NULL DEFAULT false,
@@ -77,15 +86,28 @@ BEGIN
 END
 //
 
--- Removes the place in which the holder had waited, and notes who is first now. The caller has
--- locked the row, and seen that it lags.
-CREATE PROCEDURE IF NOT EXISTS hf_tidy_1(lock_name varbinary(1024), holder binary(16))
+-- Removes a place, as that in which the holder had waited, and notes who is first now, unless it is
+-- a reader: others may come in with that. The caller has locked the row.
+CREATE PROCEDURE IF NOT EXISTS hf_tidy_1(lock_name varbinary(1024), leaving binary(16))
 SQL SECURITY INVOKER
 BEGIN
-    DELETE FROM hf_place WHERE name = lock_name AND token = holder;
-    UPDATE hf_lock SET lagging = false, heir = if(places = 0, '', coalesce((SELECT p.token
-        FROM hf_place AS p WHERE p.name = lock_name AND p.fence = 0 AND p.ticket > hf_lock.front
-        ORDER BY p.ticket LIMIT 1), '')) WHERE name = lock_name;
+    DECLARE next_token binary(16) DEFAULT '';
+    DECLARE next_ticket, next_tag bigint unsigned DEFAULT 0;
+    DECLARE next_ends, next_lease, next_grace bigint DEFAULT 0;
+    DECLARE next_bell varbinary(16) DEFAULT '';
+    DECLARE next_account varbinary(128) DEFAULT '';
+    DECLARE next_who varbinary(512) DEFAULT '';
+    DELETE FROM hf_place WHERE name = lock_name AND token = leaving;
+    SELECT token, ticket, if(shared, 0, ends_us), lease_us, grace_us, bell, tag, account, who
+        INTO next_token, next_ticket, next_ends, next_lease, next_grace, next_bell, next_tag,
+            next_account, next_who
+        FROM hf_place WHERE name = lock_name AND fence = 0
+            AND ticket > (SELECT front FROM hf_lock WHERE name = lock_name)
+        ORDER BY ticket LIMIT 1;
+    UPDATE hf_lock SET lagging = false, heir = next_token, heir_ticket = next_ticket,
+        heir_ends_us = next_ends, heir_lease_us = next_lease, heir_grace_us = next_grace,
+        heir_bell = next_bell, heir_tag = next_tag, heir_account = next_account,
+        heir_who = next_who WHERE name = lock_name;
 END
 //
 
@@ -157,20 +179,17 @@ body: BEGIN
             SET reading = true;
             ITERATE line;
         END IF;
-        DELETE FROM hf_place WHERE name = lock_name AND token = next_token;
         UPDATE hf_lock SET fence = last, places = places - gone - 1, front = passed,
-            heir = if(places = 0, '', coalesce((SELECT p.token FROM hf_place AS p
-                WHERE p.name = lock_name AND p.fence = 0 AND p.ticket > passed
-                ORDER BY p.ticket LIMIT 1), '')),
             token = next_token, broken = false, ends_us = least(next_ends, instant + next_lease),
             lease_us = next_lease, grace_us = next_grace, since_us = instant, bell = next_bell,
             tag = next_tag, news = next_bell, knows = false, account = next_account,
             who = next_who WHERE name = lock_name;
+        CALL hf_tidy_1(lock_name, next_token);
         LEAVE body;
     END WHILE;
     IF gone > 0 OR last > held_fence OR held_ends > 0 THEN
         UPDATE hf_lock SET fence = last, places = places - gone, front = passed, ends_us = 0,
-            broken = false, news = NULL WHERE name = lock_name;
+            broken = false, news = NULL, heir_ends_us = 0 WHERE name = lock_name;
     END IF;
 END
 //
@@ -332,11 +351,12 @@ body: BEGIN
         UPDATE hf_place SET shared = sharing, ends_us = instant + lease, lease_us = lease,
             grace_us = grace, bell = my_bell, tag = my_tag, account = my_account, who = my_who
             WHERE name = lock_name AND token = mine;
+        UPDATE hf_lock SET heir_ends_us = 0 WHERE name = lock_name AND heir = mine;
     ELSE
         IF held_places >= 65536 THEN
             DELETE FROM hf_place WHERE name = lock_name AND ends_us <= instant;
             SET gone = row_count();
-            UPDATE hf_lock SET places = places - gone WHERE name = lock_name;
+            UPDATE hf_lock SET places = places - gone, heir_ends_us = 0 WHERE name = lock_name;
             IF held_places - gone >= 65536 THEN
                 COMMIT;
                 SELECT 'full';
@@ -357,7 +377,10 @@ body: BEGIN
             LEAVE body;
         END IF;
         IF held_ends > instant AND last_ticket IS NULL THEN
-            UPDATE hf_lock SET places = places + 1, heir = mine, news = bell
+            UPDATE hf_lock SET places = places + 1, news = bell, heir = mine,
+                heir_ticket = held_front + 1, heir_ends_us = if(sharing, 0, instant + lease),
+                heir_lease_us = lease, heir_grace_us = grace, heir_bell = my_bell,
+                heir_tag = my_tag, heir_account = my_account, heir_who = my_who
                 WHERE name = lock_name;
             SET bells = held_bell;
             SET answer = concat('queued 1 0 ', (held_ends - instant + 999) DIV 1000, ' ',
@@ -385,7 +408,7 @@ END
 -- fence (0: whichever), or it was taken away, and what is here came late. And whether there was
 -- anybody else; where there is not, a statement of its own gives it back. What nearly always is the
 -- case, that somebody waits for the lock alone, comes first, and in one statement; its number is
--- the connection to be woken. What is read of hf_place changes only where this row is locked.
+-- the connection to be woken.
 CREATE PROCEDURE IF NOT EXISTS hf_release_1(lock_name varbinary(1024), mine binary(16),
     with_fence bigint unsigned)
 SQL SECURITY INVOKER
@@ -399,19 +422,16 @@ body: BEGIN
     DECLARE CONTINUE HANDLER FOR 1094, 1095 BEGIN END; -- as in hf_ring_1
     DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
     ROLLBACK;
-    UPDATE hf_lock AS l STRAIGHT_JOIN hf_place AS p
-        ON p.name = lock_name AND p.token = l.heir AND p.fence = 0
-        SET l.fence = l.fence + 256, l.places = l.places - 1, l.front = p.ticket,
-            l.token = p.token, l.lagging = true,
-            l.ends_us = least(p.ends_us,
-                timestampdiff(MICROSECOND, '1970-01-01', sysdate(6)) + p.lease_us),
-            l.lease_us = p.lease_us, l.grace_us = p.grace_us,
-            l.since_us = timestampdiff(MICROSECOND, '1970-01-01', sysdate(6)), l.bell = p.bell,
-            l.tag = p.tag, l.news = p.bell, l.account = p.account, l.who = p.who,
-            l.knows = last_insert_id(coalesce(is_used_lock(concat('hf_', p.bell)), 0)) < 0
-        WHERE l.name = lock_name AND l.token = mine AND with_fence IN (0, l.fence)
-            AND NOT l.broken AND NOT l.lagging AND NOT p.shared
-            AND least(l.ends_us, p.ends_us) > timestampdiff(MICROSECOND, '1970-01-01', sysdate(6));
+    UPDATE hf_lock SET fence = fence + 256, places = places - 1, front = heir_ticket,
+        token = heir, lagging = true, ends_us = least(heir_ends_us,
+            timestampdiff(MICROSECOND, '1970-01-01', sysdate(6)) + heir_lease_us),
+        lease_us = heir_lease_us, grace_us = heir_grace_us,
+        since_us = timestampdiff(MICROSECOND, '1970-01-01', sysdate(6)), bell = heir_bell,
+        tag = heir_tag, news = heir_bell, account = heir_account, who = heir_who,
+        knows = last_insert_id(coalesce(is_used_lock(concat('hf_', heir_bell)), 0)) < 0
+        WHERE name = lock_name AND token = mine AND with_fence IN (0, fence) AND NOT broken
+            AND NOT lagging AND least(ends_us, heir_ends_us)
+                > timestampdiff(MICROSECOND, '1970-01-01', sysdate(6));
     IF row_count() > 0 THEN
         IF last_insert_id() > 0 THEN
             KILL QUERY last_insert_id();
@@ -438,8 +458,8 @@ body: BEGIN
             SELECT 'gone 0 1';
             LEAVE body;
         END IF;
-        DELETE FROM hf_place WHERE name = lock_name AND token = mine;
         UPDATE hf_lock SET places = places - 1 WHERE name = lock_name;
+        CALL hf_tidy_1(lock_name, mine);
         CALL hf_settle_1(lock_name, NULL, false, instant, bells);
     END IF;
     COMMIT;
@@ -521,6 +541,8 @@ body: BEGIN
     END IF;
     UPDATE hf_place SET lease_us = lease, ends_us = instant + lease
         WHERE name = lock_name AND token = mine;
+    UPDATE hf_lock SET heir_lease_us = lease, heir_ends_us = instant + lease
+        WHERE name = lock_name AND heir = mine AND heir_ends_us > 0;
     CALL hf_settle_1(lock_name, mine, false, instant, bells);
     CALL hf_find_1(lock_name, mine, lease, instant, answer);
     IF answer IS NULL THEN
