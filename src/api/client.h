@@ -3,6 +3,7 @@
 #define HF_API_CLIENT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ struct hf_client {
     int event_fd;
     bool event_raised;
     int keeper_fd;
+    bool kicks_keeper;        /* when the mutex is unlocked */
+    _Atomic uint32_t kickers; /* those who have unlocked it, and are about to */
     bool has_keeper;
     bool keeper_stops;
     uint64_t keeper_until_ns; /* it sleeps at most until then */
@@ -82,9 +85,10 @@ void hf__loop_linger(struct hf_client *client, uint64_t deadline_ns);
 
 /* HF_OK with the mutex held; HF_EINVAL, HF_EFORKED. */
 int hf__entry_lock(struct hf_client *client);
-/* And calls whoever was answered meanwhile. */
+/* And calls whoever was answered meanwhile, and the keeper if it has something to do. */
 void hf__entry_unlock(struct hf_client *client);
-void hf__entry_ring(struct hf_client *client); /* the latter alone */
+void hf__entry_ring(struct hf_client *client); /* without unlocking it */
+void hf__entry_kick(int fd);                   /* one that counts events */
 /* With the mutex, which it unlocks: one user of the memory less. */
 void hf__entry_drop(struct hf_client *client);
 bool hf__entry_forked(const struct hf_client *client);

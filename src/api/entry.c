@@ -6,6 +6,7 @@
  *
  * Out: the client's memory ends with hf_close and the last claim or grant, whichever is later. */
 #include <assert.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,16 +28,33 @@ int hf__entry_lock(struct hf_client *client)
     return HF_OK;
 }
 
+void hf__entry_kick(int fd)
+{
+    uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof(one)); /* full: it is awake anyway */
+
+    (void)written;
+}
+
+/* The client's memory does not end before the keeper was kicked: see hf__entry_free. */
 void hf__entry_unlock(struct hf_client *client)
 {
     struct hf__rings rings;
+    bool kicks = client->kicks_keeper;
 
     rings.count = client->core.rings.count;
     memcpy(rings.wakes, client->core.rings.wakes, rings.count * sizeof(*rings.wakes));
     client->core.rings.count = 0;
+    client->kicks_keeper = false;
+    if (kicks)
+        atomic_fetch_add_explicit(&client->kickers, 1, memory_order_relaxed);
     pthread_mutex_unlock(&client->mutex);
     for (uint32_t i = 0; i < rings.count; i++)
         hf__wake_call(rings.wakes[i]);
+    if (!kicks)
+        return;
+    hf__entry_kick(client->keeper_fd);
+    atomic_fetch_sub_explicit(&client->kickers, 1, memory_order_release);
 }
 
 void hf__entry_ring(struct hf_client *client)
@@ -45,6 +63,9 @@ void hf__entry_ring(struct hf_client *client)
 
     while (rings->count > 0)
         hf__wake_call(rings->wakes[--rings->count]);
+    if (client->kicks_keeper)
+        hf__entry_kick(client->keeper_fd);
+    client->kicks_keeper = false;
 }
 
 static void free_grants(struct hf__core *core)
@@ -66,6 +87,8 @@ void hf__entry_free(struct hf_client *client)
         return;
     assert(!client->has_keeper);
 
+    while (atomic_load_explicit(&client->kickers, memory_order_acquire) > 0)
+        sched_yield();
     if (client->core.env) {
         free_grants(&client->core);
         hf__core_done(&client->core);

@@ -35,12 +35,10 @@
 #define LATE_NS         (20 * HF__NS_PER_MS)
 #define LISTEN_NS       (50 * HF__NS_PER_MS) /* whoever reads wakes long before that */
 
-static void kick(int fd)
+/* When the mutex is free: it would only wake to wait for that. */
+static void kick_keeper(struct hf_client *client)
 {
-    uint64_t one = 1;
-    ssize_t written = write(fd, &one, sizeof(one)); /* full: it is awake anyway */
-
-    (void)written;
+    client->kicks_keeper = true;
 }
 
 static void drain(int fd)
@@ -59,7 +57,7 @@ static void raise_events(struct hf_client *client)
         return;
     client->event_raised = pending;
     if (pending)
-        kick(client->event_fd);
+        hf__entry_kick(client->event_fd);
     else
         drain(client->event_fd);
 }
@@ -67,7 +65,7 @@ static void raise_events(struct hf_client *client)
 static void wake_leader(struct hf_client *client)
 {
     client->leader_until_ns = 0;
-    kick(client->leader_fd);
+    hf__entry_kick(client->leader_fd);
 }
 
 /* From now on the leader wakes by itself. */
@@ -87,7 +85,7 @@ static void alert(struct hf_client *client)
 
     if (client->has_keeper && deadline_ns < client->keeper_until_ns) {
         client->keeper_until_ns = deadline_ns;
-        kick(client->keeper_fd);
+        kick_keeper(client);
     }
     if (client->led &&
         (client->leader_answer->status != HF_PENDING || deadline_ns < client->leader_until_ns))
@@ -132,7 +130,7 @@ static void leave_to_keeper(struct hf_client *client)
         return;
     client->tended_until_ns = client->seen_ns + QUIET_NS;
     if (!client->keeper_tends_calls)
-        kick(client->keeper_fd);
+        kick_keeper(client);
     client->keeper_tends_calls = true;
 }
 
@@ -206,7 +204,7 @@ static void hear_news(struct hf_client *client, bool hears)
     if (client->leader_hears == hears)
         return;
     client->leader_hears = hears;
-    kick(client->keeper_fd);
+    kick_keeper(client);
 }
 
 static void lead(struct hf_client *client, const struct hf__awaited *awaited, uint64_t deadline_ns,
@@ -323,6 +321,19 @@ static bool has_more(const struct hf_client *client)
            (client->led && client->leader_answer->status != HF_PENDING);
 }
 
+/* Whoever hears news that it waited for leaves what is to be said about them to the keeper. */
+static void step_for(struct hf_client *client, const struct hf__answer *answer, uint64_t now_ns)
+{
+    if (client->leader_hears) {
+        hf__driver_set_pace(&client->core.driver, HF__LANE_KEEP, HF__PACE_LATER);
+        hf__core_step(&client->core, now_ns);
+        hf__driver_set_pace(&client->core.driver, HF__LANE_KEEP, HF__PACE_AT_ONCE);
+        if (answer->status != HF_PENDING)
+            return;
+    }
+    hf__core_step(&client->core, now_ns);
+}
+
 /* How a thread has waited so far. */
 struct manner {
     bool gathered; /* just now */
@@ -367,7 +378,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
         uint32_t seen = hf__wake_look(word);
 
         hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, manner.gathered));
-        hf__core_step(&client->core, now_ns);
+        step_for(client, answer, now_ns);
         raise_events(client);
         if (answer->status != HF_PENDING || now_ns >= deadline_ns)
             break;
@@ -383,7 +394,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
     if (!client->led && hf__list_empty(&client->followers))
         hear_news(client, false);
     if (client->core.closing)
-        kick(client->keeper_fd); /* hf_close waits for us */
+        kick_keeper(client); /* hf_close waits for us */
     return answer->status != HF_PENDING;
 }
 
@@ -507,7 +518,7 @@ void hf__loop_stop_keeper(struct hf_client *client)
     if (!client->has_keeper)
         return;
     client->keeper_stops = true;
-    kick(client->keeper_fd);
+    kick_keeper(client);
     hf__entry_unlock(client);
     pthread_join(client->keeper, NULL);
     pthread_mutex_lock(&client->mutex);

@@ -63,12 +63,14 @@ static void start(struct hf__mysql *conn)
 }
 
 /* With a look behind it: when the wait is ended, the server goes on with that, and its answer is
- * under way to us before we know. False: there is nothing to say. */
+ * under way to us before we know. False: there is nothing to say, or no time for it: whoever has
+ * just heard that it holds does not wait until others can be told. */
 static bool listen(struct hf__mysql *conn)
 {
     struct hf__bell *bell = &conn->bell;
 
-    if (bell->phase != HF__BELL_LISTENING || bell->under_way > 0)
+    if (bell->phase != HF__BELL_LISTENING || bell->under_way > 0 ||
+        conn->base.pace == HF__PACE_LATER)
         return false;
     bell->under_way = AT_ONCE;
     if (hf__sql_send_listen(conn, LISTEN_S) < 0)
