@@ -170,10 +170,23 @@ static bool has_list(const struct hf__mysql *conn)
     return false;
 }
 
+/* Behind a release that hands it on. Without it the next in line comes late. */
+static int ring(struct hf__mysql *conn)
+{
+    struct hf__parcel *parcel = hf__parcel_new(conn, HF__PARCEL_RING, 0);
+
+    if (!parcel)
+        return HF_OK;
+    parcel->deadline_ns = HF__NEVER;
+    conn->rings_left++;
+    return hf__parcel_send(conn, parcel, hf__sql_send_ring(conn));
+}
+
 static int submit_one(struct hf__mysql *conn, const struct hf__request *request)
 {
     bool lists = request->ticket.kind == HF__REQUEST_LIST;
     struct hf__parcel *parcel = hf__parcel_new(conn, lists ? HF__PARCEL_LIST : HF__PARCEL_ONE, 1);
+    bool hands_on;
     int written;
 
     if (!parcel)
@@ -188,7 +201,9 @@ static int submit_one(struct hf__mysql *conn, const struct hf__request *request)
     } else {
         written = hf__sql_send(conn, request, parcel);
     }
-    return hf__parcel_send(conn, parcel, written);
+    hands_on = parcel->hands_on;
+    written = hf__parcel_send(conn, parcel, written);
+    return written == HF_OK && hands_on ? ring(conn) : written;
 }
 
 static int mysql_submit(struct hf__conn *base, const struct hf__request *request)

@@ -251,6 +251,23 @@ static void hear_arrival(struct hf__mysql *conn, struct hf__parcel *parcel,
         hf__mysql_end(conn, status);
 }
 
+/* Who should have been woken may have gone, or be another account's: then it looks by itself. */
+static void hear_ring(struct hf__mysql *conn, struct hf__parcel *parcel,
+                      const struct hf__result *result)
+{
+    bool in_vain = result->code == HF__MYSQL_NO_SUCH_THREAD || result->code == HF__MYSQL_NOT_OURS;
+    enum hf__reply_kind kind;
+
+    if (result->kind == HF__RESULT_ROW)
+        hf__mysql_end_by_nonsense(conn);
+    if (!result->is_last || conn->ending)
+        return;
+    if (result->kind == HF__RESULT_ERROR && !in_vain)
+        (void)hf__failure_judge(conn, result, &kind);
+    conn->rings_left--;
+    hf__parcel_free(conn, parcel);
+}
+
 /* A step of a lock that is a session's. */
 static void hear_step(struct hf__mysql *conn, struct hf__parcel *parcel, struct hf__result *result)
 {
@@ -283,6 +300,9 @@ static int hear(struct hf__mysql *conn, struct hf__parcel *parcel, struct hf__re
         return 0;
     case HF__PARCEL_LIST:
         return hear_list(conn, parcel, result, out_reply);
+    case HF__PARCEL_RING:
+        hear_ring(conn, parcel, result);
+        return 0;
     case HF__PARCEL_STEP:
         hear_step(conn, parcel, result);
         return 0;

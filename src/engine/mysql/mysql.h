@@ -39,14 +39,18 @@
     " ORDER BY s.name"
 
 /* Errors of the server that more than one file knows by name. */
-#define HF__MYSQL_INTERRUPTED 1317
-#define HF__MYSQL_NO_TABLE    1146
-#define HF__MYSQL_NO_ROUTINE  1305
+#define HF__MYSQL_NO_SUCH_THREAD 1094
+#define HF__MYSQL_NOT_OURS       1095
+#define HF__MYSQL_INTERRUPTED    1317
+#define HF__MYSQL_NO_TABLE       1146
+#define HF__MYSQL_NO_ROUTINE     1305
 
 /* The statements that are prepared on every connection; LISTEN and LOOK on the bell's alone. */
 enum hf__sql {
     HF__SQL_TAKE, /* what is free, and nobody wants */
     HF__SQL_GIVE, /* back, what nobody wants */
+    HF__SQL_HAND, /* on, to the first in line ... */
+    HF__SQL_RING, /* ... who is to be woken */
     HF__SQL_CLAIM,
     HF__SQL_RELEASE,
     HF__SQL_LOWER,
@@ -239,6 +243,7 @@ enum hf__parcel_kind {
     HF__PARCEL_ONE,  /* one request */
     HF__PARCEL_MANY, /* renewals or refreshes that travel together */
     HF__PARCEL_LIST,
+    HF__PARCEL_RING, /* behind a ONE that hands it on */
     HF__PARCEL_STEP, /* of a lock that is a session's: the core asked for none of it as it is */
 };
 
@@ -257,6 +262,7 @@ struct hf__parcel {
     /* A statement that takes or gives back what nobody else wants; if it changes nothing, this is
      * sent: a call of the procedure that knows what to do. */
     bool is_brief;
+    bool hands_on; /* a RING must follow */
     uint32_t slot; /* of conn->is_crowded */
     uint8_t *fallback;
     size_t fallback_bytes;
@@ -337,6 +343,7 @@ struct hf__mysql {
 
     /* The welcome. */
     uint32_t arrivals_left;
+    uint32_t rings_left;
     bool is_missing; /* tables or procedures, or some of them */
     bool has_created;
     bool clock_doubted; /* the server's clock is to be asked for again */
@@ -445,6 +452,7 @@ int hf__sql_query(struct hf__mysql *conn, struct hf__cable *cable, const char *t
 int hf__sql_prepare(struct hf__mysql *conn, struct hf__cable *cable, enum hf__sql sql);
 int hf__sql_send(struct hf__mysql *conn, const struct hf__request *request,
                  struct hf__parcel *parcel);
+int hf__sql_send_ring(struct hf__mysql *conn);
 int hf__sql_send_gathered(struct hf__mysql *conn);
 int hf__sql_send_list(struct hf__mysql *conn, const char *glob);
 /* Both of them. */

@@ -33,6 +33,17 @@ static const char *const texts[HF__SQLS] = {
                      " WHERE name = ? AND token = ? AND places = 0 AND NOT lagging"
                      " AND NOT broken"
                      " AND ? IN (0, fence) AND ends_us > " HF__MYSQL_CLOCK,
+    [HF__SQL_HAND] =
+        "UPDATE hf_lock SET fence = fence + 256, places = places - 1, front = heir_ticket,"
+        " token = heir, lagging = true,"
+        " ends_us = least(heir_ends_us, " HF__MYSQL_CLOCK " + heir_lease_us),"
+        " lease_us = heir_lease_us, grace_us = heir_grace_us, since_us = " HF__MYSQL_CLOCK ","
+        " bell = heir_bell, tag = heir_tag, news = heir_bell, account = heir_account,"
+        " who = heir_who,"
+        " knows = last_insert_id(coalesce(is_used_lock(concat('hf_', heir_bell)), 0)) < 0"
+        " WHERE name = ? AND token = ? AND ? IN (0, fence) AND NOT broken AND NOT lagging"
+        " AND least(ends_us, heir_ends_us) > " HF__MYSQL_CLOCK,
+    [HF__SQL_RING] = "KILL QUERY if(row_count() > 0, last_insert_id(), 0)",
     [HF__SQL_CLAIM] = "CALL hf_claim_1(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [HF__SQL_RELEASE] = "CALL hf_release_1(?, ?, ?)",
     [HF__SQL_LOWER] = "CALL hf_lower_1(?, ?)",

@@ -406,9 +406,8 @@ END
 
 -- Out, whether it held or waited; the next is let in, and told. What was held, was held with this
 -- fence (0: whichever), or it was taken away, and what is here came late. And whether there was
--- anybody else; where there is not, a statement of its own gives it back. What nearly always is the
--- case, that somebody waits for the lock alone, comes first, and in one statement; its number is
--- the connection to be woken.
+-- anybody else. What is simple is not done here: a statement of its own gives back what nobody
+-- waits for, and another hands it to the heir.
 CREATE PROCEDURE IF NOT EXISTS hf_release_1(lock_name varbinary(1024), mine binary(16),
     with_fence bigint unsigned)
 SQL SECURITY INVOKER
@@ -419,26 +418,8 @@ body: BEGIN
     DECLARE own_broken, own_lagging boolean;
     DECLARE held_places int DEFAULT 0;
     DECLARE bells mediumblob DEFAULT '';
-    DECLARE CONTINUE HANDLER FOR 1094, 1095 BEGIN END; -- as in hf_ring_1
     DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
     ROLLBACK;
-    UPDATE hf_lock SET fence = fence + 256, places = places - 1, front = heir_ticket,
-        token = heir, lagging = true, ends_us = least(heir_ends_us,
-            timestampdiff(MICROSECOND, '1970-01-01', sysdate(6)) + heir_lease_us),
-        lease_us = heir_lease_us, grace_us = heir_grace_us,
-        since_us = timestampdiff(MICROSECOND, '1970-01-01', sysdate(6)), bell = heir_bell,
-        tag = heir_tag, news = heir_bell, account = heir_account, who = heir_who,
-        knows = last_insert_id(coalesce(is_used_lock(concat('hf_', heir_bell)), 0)) < 0
-        WHERE name = lock_name AND token = mine AND with_fence IN (0, fence) AND NOT broken
-            AND NOT lagging AND least(ends_us, heir_ends_us)
-                > timestampdiff(MICROSECOND, '1970-01-01', sysdate(6));
-    IF row_count() > 0 THEN
-        IF last_insert_id() > 0 THEN
-            KILL QUERY last_insert_id();
-        END IF;
-        SELECT 'gone 1 1';
-        LEAVE body;
-    END IF;
     START TRANSACTION;
     SELECT token, fence, lagging, broken, ends_us, places
         INTO own_token, own_fence, own_lagging, own_broken, own_ends, held_places

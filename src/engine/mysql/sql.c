@@ -243,16 +243,24 @@ static int send_claim(struct hf__mysql *conn, const struct hf__request *request,
 }
 
 static int send_release(struct hf__mysql *conn, const struct hf__request *request,
-                        struct hf__parcel *parcel, bool briefly)
+                        struct hf__parcel *parcel, enum hf__sql brief)
 {
-    int status;
-
-    status =
+    bool briefly = hf__sql_recipe(conn)->texts[brief];
+    int status =
         put_named(conn, request, HF__SQL_RELEASE, briefly ? &conn->spare : &conn->cable.output);
+
     if (status < 0 || !briefly)
         return status;
     status = keep(conn, parcel);
-    return status < 0 ? status : put_named(conn, request, HF__SQL_GIVE, &conn->cable.output);
+    parcel->hands_on = brief == HF__SQL_HAND;
+    return status < 0 ? status : put_named(conn, request, brief, &conn->cable.output);
+}
+
+int hf__sql_send_ring(struct hf__mysql *conn)
+{
+    struct parameters none = { .count = 0 };
+
+    return execute(&conn->cable.output, conn->statements[HF__SQL_RING], &none);
 }
 
 /* What a claim in its brief form becomes may be sent only when that is answered. A release must not
@@ -287,8 +295,8 @@ int hf__sql_send(struct hf__mysql *conn, const struct hf__request *request,
     hf__buffer_consume(&conn->spare, hf__buffer_count(&conn->spare));
     if (kind == HF__REQUEST_CLAIM)
         return send_claim(conn, request, parcel, briefly && request->mode != HF_SHARED);
-    if (kind == HF__REQUEST_RELEASE)
-        return send_release(conn, request, parcel, briefly);
+    if (gives)
+        return send_release(conn, request, parcel, briefly ? HF__SQL_GIVE : HF__SQL_HAND);
     return put_named(conn, request, kind == HF__REQUEST_BREAK ? HF__SQL_BREAK : HF__SQL_LOWER,
                      &conn->cable.output);
 }
