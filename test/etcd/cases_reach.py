@@ -202,7 +202,7 @@ def a_restart_that_forgets_the_tokens_costs_nobody_the_lock(world):
 @case
 def dead_servers_of_a_list_are_passed_over(world):
     with setting(world, 6) as (here, *clients):
-        dead = [f"127.0.0.1:{servers.free_port()}" for _ in range(3)]
+        dead = [servers.dead_address() for _ in range(3)]
         alive = f"127.0.0.1:{here.store.port}"
         for client in clients:
             client.open(here.store.url(at=dead[:2] + [alive] + dead[2:]))

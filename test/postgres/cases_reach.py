@@ -126,7 +126,7 @@ def nonsense_in_the_url_is_refused(world):
 def dead_servers_and_replicas_of_a_list_are_passed_over(world):
     with setting(world, 4) as (here, *clients):
         replica = here.place.add(PostgresReplica, of=here.store)
-        dead = f"127.0.0.1:{servers.free_port()}"
+        dead = servers.dead_address()
         alive = f"127.0.0.1:{here.store.port}"
         for client in clients:
             client.open(here.store.url(at=[dead, f"127.0.0.1:{replica.port}", alive]))

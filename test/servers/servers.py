@@ -39,22 +39,34 @@ class ServerError(Exception):
 
 
 GIVEN = set()  # ports that somebody here will listen on, and perhaps does not yet
+DEAD = []  # sockets on which nobody will
 
 
-def free_port():
-    """A port that nobody listens on, and that no connection of anybody will be given."""
+def bound_socket():
+    """At a port that nobody listens on, and that no connection of anybody will be given."""
     for _ in range(PORT_TRIES * 10):
         port = random.randrange(*PORTS)
         if port in GIVEN:
             continue
         GIVEN.add(port)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+        bound = socket.socket()
+        try:
+            bound.bind(("127.0.0.1", port))
+            return bound
+        except OSError:
+            bound.close()
     raise ServerError("no free port")
+
+
+def free_port():
+    with bound_socket() as bound:
+        return bound.getsockname()[1]
+
+
+def dead_address():
+    """Refuses whoever comes; as long as this process lives, nobody else begins to serve there."""
+    DEAD.append(bound_socket())
+    return f"127.0.0.1:{DEAD[-1].getsockname()[1]}"
 
 
 def wait_until(condition, what):

@@ -238,7 +238,7 @@ def what_is_no_option_or_no_duration_is_named(world):
 @case
 def dead_servers_of_a_list_are_passed_over(world):
     with setting(world, 6) as (here, *clients):
-        dead = [f"127.0.0.1:{servers.free_port()}" for _ in range(3)]
+        dead = [servers.dead_address() for _ in range(3)]
         alive = f"127.0.0.1:{here.store.port}"
         for client in clients:
             client.open(here.store.url(at=dead[:2] + [alive] + dead[2:]))
