@@ -227,7 +227,7 @@ bool hf__bell_part(struct hf__mysql *conn)
         hf__arrival_ask_to_part(conn) == HF_OK)
         hf__cable_advance(&conn->cable, conn->now_ns);
     bell->is_parting = true;
-    return (conn->arrivals_left > 0 || conn->rings_left > 0) && !conn->ending;
+    return (conn->arrivals_left > 0 || hf__parcel_has(conn, HF__PARCEL_RING)) && !conn->ending;
 }
 
 void hf__bell_done(struct hf__mysql *conn)

@@ -160,16 +160,6 @@ int hf__mysql_gather(struct hf__mysql *conn, const struct hf__request *request)
     return HF_OK;
 }
 
-static bool has_list(const struct hf__mysql *conn)
-{
-    HF__LIST_FOR(place, &conn->parcels)
-    {
-        if (HF__LIST_ENTRY(place, struct hf__parcel, place)->kind == HF__PARCEL_LIST)
-            return true;
-    }
-    return false;
-}
-
 /* Behind a release that hands it on. Without it the next in line comes late. */
 static int ring(struct hf__mysql *conn)
 {
@@ -178,7 +168,6 @@ static int ring(struct hf__mysql *conn)
     if (!parcel)
         return HF_OK;
     parcel->deadline_ns = HF__NEVER;
-    conn->rings_left++;
     return hf__parcel_send(conn, parcel, hf__sql_send_ring(conn));
 }
 
@@ -233,7 +222,7 @@ static int mysql_submit(struct hf__conn *base, const struct hf__request *request
         return hf__mysql_gather(conn, request);
     }
     /* One at a time: what it is matched with is kept beside the connection. */
-    if (kind == HF__REQUEST_LIST && has_list(conn))
+    if (kind == HF__REQUEST_LIST && hf__parcel_has(conn, HF__PARCEL_LIST))
         return hf__error_set(base->error, HF_ELIMIT, "one listing at a time");
     status = submit_one(conn, request);
     if (conn->sends_at_once && status == HF_OK)

@@ -264,7 +264,6 @@ static void hear_ring(struct hf__mysql *conn, struct hf__parcel *parcel,
         return;
     if (result->kind == HF__RESULT_ERROR && !in_vain)
         (void)hf__failure_judge(conn, result, &kind);
-    conn->rings_left--;
     hf__parcel_free(conn, parcel);
 }
 

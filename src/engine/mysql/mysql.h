@@ -343,7 +343,6 @@ struct hf__mysql {
 
     /* The welcome. */
     uint32_t arrivals_left;
-    uint32_t rings_left;
     bool is_missing; /* tables or procedures, or some of them */
     bool has_created;
     bool clock_doubted; /* the server's clock is to be asked for again */
@@ -406,6 +405,7 @@ int hf__parcel_send(struct hf__mysql *conn, struct hf__parcel *parcel, int writt
 void hf__parcel_free(struct hf__mysql *conn, struct hf__parcel *parcel);
 void hf__parcel_done(struct hf__mysql *conn);
 struct hf__parcel *hf__parcel_oldest(const struct hf__mysql *conn);
+bool hf__parcel_has(const struct hf__mysql *conn, enum hf__parcel_kind kind);
 int hf__parcel_expire(struct hf__mysql *conn, uint64_t now_ns, struct hf__reply *out_reply);
 int hf__parcel_end_next(struct hf__mysql *conn, struct hf__reply *out_reply);
 

@@ -65,6 +65,16 @@ struct hf__parcel *hf__parcel_oldest(const struct hf__mysql *conn)
     return HF__LIST_ENTRY(conn->parcels.next, struct hf__parcel, place);
 }
 
+bool hf__parcel_has(const struct hf__mysql *conn, enum hf__parcel_kind kind)
+{
+    HF__LIST_FOR(place, &conn->parcels)
+    {
+        if (HF__LIST_ENTRY(place, struct hf__parcel, place)->kind == kind)
+            return true;
+    }
+    return false;
+}
+
 static bool is_open(const struct hf__parcel *parcel)
 {
     return !parcel->abandoned && parcel->answered < parcel->count;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes C strings of Lua scripts: embed.py OUTPUT NAME=FILE[+FILE...]...
+"""Makes C strings of Lua scripts: scripts.py OUTPUT NAME=FILE[+FILE...]...
 
 Comments and indentation stay behind: the server compiles a script once, but hashes and stores it as
 it was sent.
@@ -7,6 +7,11 @@ it was sent.
 
 import pathlib
 import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from embed import write_string  # noqa: E402
 
 
 def lines_of(path):
@@ -20,16 +25,11 @@ def lines_of(path):
 def main():
     output, *wanted = sys.argv[1:]
     with open(output, "w", encoding="ascii") as out:
-        out.write("/* Made from lua/ by embed.py: do not edit. */\n")
+        out.write("/* Made from lua/ by scripts.py: do not edit. */\n")
         for item in wanted:
             name, _, files = item.partition("=")
             script = "".join(f"{line}\n" for path in files.split("+") for line in lines_of(path))
-            # Numbers, for a compiler need not take a string of over 4095 bytes.
-            out.write(f"static const char {name}[] = {{\n")
-            codes = [str(byte) for byte in script.encode("ascii")] + ["0"]
-            for at in range(0, len(codes), 24):
-                out.write("    " + ", ".join(codes[at:at + 24]) + ",\n")
-            out.write("};\n")
+            write_string(out, f"static const char {name}", script)
     return 0
 
 
