@@ -3,7 +3,8 @@
  * In one piece of memory, between a front that moves up as they are consumed and a back that moves
  * up as they come. An empty buffer starts again at the beginning; one that has room only at its
  * front is moved down when that is at least half of it, so that a byte is moved a bounded number of
- * times; otherwise the memory doubles.
+ * times; otherwise the memory doubles. What is known to become long gets its whole room in one step
+ * once HF__BUFFER_KEPT_BYTES of it have come, and not before: what is outgrown is memory, too.
  *
  * What can go wrong: more than bytes_max would wait (HF_ELIMIT, for a server must not make us grow
  * without end), and no memory (HF_ENOMEM). In both cases nothing has changed. Memory is wiped when
@@ -54,6 +55,8 @@ static int grow(struct hf__buffer *buffer, size_t bytes_needed)
 
     while (bytes < bytes_needed)
         bytes *= 2;
+    if (bytes > HF__BUFFER_KEPT_BYTES && bytes < buffer->bytes_expected)
+        bytes = buffer->bytes_expected;
     memory = hf__env_new(buffer->env, bytes);
     if (!memory)
         return HF_ENOMEM;
@@ -123,6 +126,7 @@ void hf__buffer_consume(struct hf__buffer *buffer, size_t count)
         return;
     buffer->front = 0;
     buffer->back = 0;
+    buffer->bytes_expected = 0;
     if (buffer->memory_bytes > HF__BUFFER_KEPT_BYTES)
         give_back(buffer);
 }

@@ -24,7 +24,8 @@
 struct hf__buffer {
     const struct hf__env *env;
     size_t bytes_max;
-    uint8_t *memory; /* NULL until the first byte */
+    size_t bytes_expected; /* 0, or what is going to wait, for all that is known */
+    uint8_t *memory;       /* NULL until the first byte */
     size_t memory_bytes;
     size_t front; /* the bytes are memory[front .. back) */
     size_t back;

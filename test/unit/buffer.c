@@ -166,6 +166,31 @@ TEST(buffer, what_one_long_reply_took_is_given_back)
     CHECK_EQUAL(world.live, 0);
 }
 
+TEST(buffer, what_is_known_to_become_long_takes_its_room_in_one_step_and_not_before_it_came)
+{
+    static const char piece[16384];
+    const size_t long_bytes = 1300000;
+    struct failing_env world;
+    struct hf__buffer buffer;
+
+    failing_env_init(&world, 0);
+    hf__buffer_init(&buffer, &world.env, 2 * long_bytes);
+    buffer.bytes_expected = long_bytes;
+    while (hf__buffer_count(&buffer) + sizeof(piece) <= HF__BUFFER_KEPT_BYTES) {
+        CHECK_EQUAL(hf__buffer_append(&buffer, piece, sizeof(piece)), HF_OK);
+        CHECK(buffer.memory_bytes <= HF__BUFFER_KEPT_BYTES);
+    }
+    world.allocations = 0;
+    while (hf__buffer_count(&buffer) + sizeof(piece) <= long_bytes)
+        CHECK_EQUAL(hf__buffer_append(&buffer, piece, sizeof(piece)), HF_OK);
+    CHECK_EQUAL(world.allocations, 1);
+    CHECK_EQUAL(buffer.memory_bytes, long_bytes);
+    hf__buffer_consume(&buffer, hf__buffer_count(&buffer));
+    CHECK_EQUAL(buffer.bytes_expected, 0);
+    CHECK_EQUAL(world.live, 0);
+    hf__buffer_done(&buffer);
+}
+
 TEST(buffer, nonsense_aborts)
 {
     struct failing_env world;

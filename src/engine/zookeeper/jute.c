@@ -165,6 +165,7 @@ static void make_room(struct hf__buffer *buffer, size_t packet_bytes)
 {
     size_t waiting = hf__buffer_count(buffer);
 
+    buffer->bytes_expected = packet_bytes + READ_BYTES;
     if (buffer->front == 0 || buffer->front + packet_bytes + READ_BYTES <= buffer->memory_bytes)
         return;
     memmove(buffer->memory, buffer->memory + buffer->front, waiting);
