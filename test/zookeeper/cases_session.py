@@ -1,6 +1,7 @@
 """What becomes of who holds and who waits when a session ends, servers restart, clients stop."""
 
 import os
+import re
 import signal
 import socket
 
@@ -352,6 +353,30 @@ def a_break_through_a_server_that_lags_behind_finds_who_holds(world):
             breaker.do(f"break {fence} n")
             wait_until(lambda: holder.ask("event").startswith("lost"), "the loss")
             lag.way.tell("pass")
+            holder.release("ELOST")
+            check_empty(here)
+
+
+def zxid_of(server):
+    """Of the last transaction."""
+    return int(re.search(r"^Zxid: (\w+)$", server.ask("srvr"), re.M).group(1), 16)
+
+
+@case
+def a_break_looks_behind_a_transaction(world):
+    """A leader lets its followers commit before it does so itself, and answers a sync without
+    waiting for that: it would say that a turn is over which one of them has just granted."""
+    for recipe in RECIPES:
+        with setting(world, 2) as (here, holder, breaker):
+            here.open(holder, here.url(recipe=recipe))
+            here.open(breaker, here.url(recipe=recipe))
+            fence = holder.acquire("n").fence
+            before = zxid_of(here.store)
+            check_equal(Answer(breaker.ask(f"break {fence + 256} n")).status, "ELOST", "another")
+            check_equal(zxid_of(here.store), before + 1, f"{recipe}: transactions of a look")
+            breaker.do(f"break {fence} n")
+            check_equal(zxid_of(here.store), before + 3, f"{recipe}: and of a break")
+            wait_until(lambda: holder.ask("event").startswith("lost"), "the loss")
             holder.release("ELOST")
             check_empty(here)
 

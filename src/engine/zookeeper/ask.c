@@ -240,9 +240,10 @@ void hf__ask_watch(struct hf__zookeeper *conn, bool watch)
 
 /* A transaction that changes nothing: the leader says whether the node is there, and wakes nobody
  * who watches it, as a change would. */
-void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const char *path)
+static void check(struct hf__zookeeper *conn, enum hf__step step, struct hf__place *owner,
+                  const char *path)
 {
-    hf__ask_begin(conn, HF__STEP_CHECK, owner, HF__OPCODE_MULTI);
+    hf__ask_begin(conn, step, owner, HF__OPCODE_MULTI);
     hf__jute_put_i32(&conn->out, HF__OPCODE_CHECK);
     hf__jute_put_bool(&conn->out, false);
     hf__jute_put_i32(&conn->out, -1);
@@ -252,6 +253,19 @@ void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const ch
     hf__jute_put_bool(&conn->out, true);
     hf__jute_put_i32(&conn->out, -1);
     hf__ask_end(conn);
+}
+
+void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const char *path)
+{
+    check(conn, HF__STEP_CHECK, owner, path);
+}
+
+/* A leader tells its followers to commit before it does so itself, and does not wait for that when
+ * it is asked for a `sync` directly: whoever reads there may not see what another was told is done.
+ * It answers a transaction, though, only when it has done all before it. */
+void hf__ask_barrier(struct hf__zookeeper *conn, const char *path)
+{
+    check(conn, HF__STEP_NONE, NULL, path);
 }
 
 void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, const char *path)

@@ -3,7 +3,8 @@
  * The happy path of LIST: the children of the root are the locks; of each that matches its line is
  * asked for, then each node of the line, in its order, and told. A BREAK asks for one line, and for
  * its nodes until one has the number that is meant: it is deleted, or, if it has a grace, marked.
- * Both behind a `sync`: a server that lags would say that a turn which has just begun is over.
+ * A LIST looks behind a `sync`, and a BREAK behind a transaction: a server that lags would say that
+ * a turn which has just begun is over.
  *
  * What can go wrong: what was listed may be gone when it is asked for: it is left out. A line that
  * is longer than memory: HF_ENOMEM. */
@@ -109,7 +110,7 @@ int hf__inquiry_start(struct hf__zookeeper *conn, const struct hf__request *requ
         memcpy(listing->name, request->name, request->name_bytes);
         listing->name_bytes = request->name_bytes;
         listing->active = true;
-        hf__ask_sync(conn, listing->path); /* the line is listed when the server has caught up */
+        hf__ask_barrier(conn, listing->path);
         ask_line(conn);
         return HF_OK;
     }

@@ -400,6 +400,8 @@ void hf__ask_check(struct hf__zookeeper *conn, struct hf__place *owner, const ch
 void hf__ask_delete(struct hf__zookeeper *conn, enum hf__step step, const char *path);
 void hf__ask_set_data(struct hf__zookeeper *conn, enum hf__step step, struct hf__place *owner,
                       const char *path, const char *data);
+/* What is read behind it is as new as what anybody has been told. */
+void hf__ask_barrier(struct hf__zookeeper *conn, const char *path);
 void hf__ask_sync(struct hf__zookeeper *conn, const char *path);
 void hf__ask_unwatch_children(struct hf__zookeeper *conn, const char *path);
 void hf__ask_beat(struct hf__zookeeper *conn);
