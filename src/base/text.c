@@ -102,6 +102,19 @@ int hf__text_escape(const char *bytes, size_t count, char *out_text, size_t out_
     return (int)wanted;
 }
 
+size_t hf__text_from_u64(uint64_t number, char out_text[HF__TEXT_U64_BYTES])
+{
+    char digits[HF__TEXT_U64_BYTES];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(out_text, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
+}
+
 bool hf__text_to_u64(const char *text, size_t count, uint64_t *out_number)
 {
     uint64_t number = 0;

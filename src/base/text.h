@@ -13,6 +13,11 @@ bool hf__text_copy(char *out_text, size_t out_bytes_max, const char *text);
  * terminal and in a log. As snprintf. */
 int hf__text_escape(const char *bytes, size_t count, char *out_text, size_t out_bytes_max);
 
+/* Decimal, not terminated; returns how many bytes. For what every claim says, where printf() is
+ * felt. */
+#define HF__TEXT_U64_BYTES 20
+size_t hf__text_from_u64(uint64_t number, char out_text[HF__TEXT_U64_BYTES]);
+
 /* Strict decimal: digits only, no sign, no blanks, no overflow. */
 bool hf__text_to_u64(const char *text, size_t count, uint64_t *out_number);
 

@@ -28,15 +28,28 @@ void hf__bearer_whence(char out_whence[HF__WHENCE_BYTES])
     (void)snprintf(out_whence, HF__WHENCE_BYTES, "%ld %s", (long)getpid(), host);
 }
 
+static char *add_word(char *end, const char *word, size_t bytes_max)
+{
+    size_t bytes = strnlen(word, bytes_max);
+
+    *end++ = ' ';
+    memcpy(end, word, bytes);
+    return end + bytes;
+}
+
 void hf__bearer_write(const struct hf__request *request, const char *whence, const char *purpose,
                       char out_text[HF__BEARER_BYTES])
 {
+    char *end = out_text;
+
     if (request->purpose && *request->purpose)
         purpose = request->purpose;
-    (void)snprintf(out_text, HF__BEARER_BYTES, "%c %llu %s %.*s",
-                   request->mode == HF_SHARED ? 'r' : 'w',
-                   (unsigned long long)(request->grace_ns / HF__NS_PER_MS), whence,
-                   HF__PURPOSE_BYTES - 1, purpose);
+    *end++ = request->mode == HF_SHARED ? 'r' : 'w';
+    *end++ = ' ';
+    end += hf__text_from_u64(request->grace_ns / HF__NS_PER_MS, end);
+    end = add_word(end, whence, HF__WHENCE_BYTES - 1);
+    end = add_word(end, purpose, HF__PURPOSE_BYTES - 1);
+    *end = '\0';
 }
 
 struct words {

@@ -9,6 +9,11 @@
  *     event    list GLOB    break FENCE NAME
  *     crowd COUNT LEASE_MS NAME    so many readers at once, by leases that nobody renews: how many
  *                                  hold it when the last of them does? They leave then.
+ *     turns THREADS TURNS NAME     each thread has a lock of its own, NAME-NUMBER, and takes it so
+ *                                  often: how many turns they had, and how many connections were
+ *                                  lost meanwhile
+ *     gather COUNT LEASE_MS NAME   takes as many locks, NAME-NUMBER
+ *     scatter    gives them back, each by a thread of its own: what each was answered
  *     lease MS    mode MODE    of what is opened, acquired and started from then on
  *     hold    waits for the end of validity; prints when it was last seen, in ns since boot
  *
@@ -16,6 +21,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +33,7 @@
 #define EVENT_MS   60000
 #define LOOK_MS    1
 #define NS_PER_S   1000000000
+#define NAME_BYTES 64
 
 struct world {
     hf_client *client;
@@ -37,6 +44,8 @@ struct world {
     const char *text; /* what follows them */
     int64_t lease_ms;
     int mode;
+    hf_grant **gathered;
+    size_t gathered_count;
 };
 
 static void assert_ok(int status)
@@ -236,6 +245,100 @@ static void do_crowd(struct world *world)
     printf("%d\n", valid);
 }
 
+struct thread {
+    struct world *world;
+    pthread_t id;
+    size_t number;
+    int64_t turns;
+    int status;
+};
+
+static void name_of(const struct world *world, size_t number, char out_name[NAME_BYTES])
+{
+    (void)snprintf(out_name, NAME_BYTES, "%s-%zu", world->text, number);
+}
+
+/* One for each number; returns when the last of them has ended. */
+static struct thread *run_threads(struct world *world, size_t count, void *(*act)(void *))
+{
+    struct thread *threads = calloc(count, sizeof(*threads));
+
+    assert(threads);
+    for (size_t i = 0; i < count; i++) {
+        threads[i].world = world;
+        threads[i].number = i;
+        if (pthread_create(&threads[i].id, NULL, act, &threads[i]) != 0)
+            assert_ok(HF_ESYSTEM);
+    }
+    for (size_t i = 0; i < count; i++)
+        (void)pthread_join(threads[i].id, NULL);
+    return threads;
+}
+
+static void *take_turns(void *context)
+{
+    struct thread *thread = context;
+    char name[NAME_BYTES];
+    hf_grant *grant;
+
+    name_of(thread->world, thread->number, name);
+    while (thread->turns < thread->world->second) {
+        assert_ok(hf_acquire(thread->world->client, name, NULL, &grant));
+        assert_ok(hf_release(grant));
+        thread->turns++;
+    }
+    return NULL;
+}
+
+static void do_turns(struct world *world)
+{
+    size_t count = (size_t)world->first;
+    struct thread *threads = run_threads(world, count, take_turns);
+    struct hf_client_stats stats = { .struct_size = sizeof(stats) };
+    int64_t turns = 0;
+
+    for (size_t i = 0; i < count; i++)
+        turns += threads[i].turns;
+    free(threads);
+    assert_ok(hf_client_stats(world->client, &stats));
+    printf("%" PRId64 " %" PRIu64 "\n", turns, stats.reconnected);
+}
+
+static void do_gather(struct world *world)
+{
+    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
+    char name[NAME_BYTES];
+
+    world->gathered_count = (size_t)world->first;
+    world->gathered = calloc(world->gathered_count, sizeof(*world->gathered));
+    assert(world->gathered);
+    options.lease_ms = world->second;
+    for (size_t i = 0; i < world->gathered_count; i++) {
+        name_of(world, i, name);
+        assert_ok(hf_acquire(world->client, name, &options, &world->gathered[i]));
+    }
+    printf("%d\n", HF_OK);
+}
+
+static void *give_back(void *context)
+{
+    struct thread *thread = context;
+
+    thread->status = hf_release(thread->world->gathered[thread->number]);
+    return NULL;
+}
+
+static void do_scatter(struct world *world)
+{
+    struct thread *threads = run_threads(world, world->gathered_count, give_back);
+
+    for (size_t i = 0; i < world->gathered_count; i++)
+        printf("%d%c", threads[i].status, i + 1 < world->gathered_count ? ' ' : '\n');
+    free(threads);
+    free(world->gathered);
+    world->gathered = NULL;
+}
+
 static void do_promises(struct world *world)
 {
     printf("%" PRIu32 "\n", hf_client_promises(world->client));
@@ -261,7 +364,8 @@ static const struct {
     { "list", 0, do_list },         { "break", 1, do_break },         { "close", 0, do_close },
     { "promises", 0, do_promises }, { "downgrade", 0, do_downgrade }, { "hold", 0, do_hold },
     { "cancel", 0, do_cancel },     { "remaining", 0, do_remaining }, { "lease", 1, do_lease },
-    { "mode", 1, do_mode },         { "crowd", 2, do_crowd },
+    { "mode", 1, do_mode },         { "crowd", 2, do_crowd },         { "turns", 2, do_turns },
+    { "gather", 2, do_gather },     { "scatter", 0, do_scatter },
 };
 
 static void obey(struct world *world, char *line)

@@ -69,7 +69,7 @@ TEST(calls, the_headers_are_those_of_grpc)
     CHECK_TEXT(stream->te, "trailers");
     CHECK_TEXT(stream->type, "application/grpc");
     CHECK_TEXT(stream->token, "abc.123");
-    CHECK_TEXT(stream->timeout, "5000000u");
+    CHECK_TEXT(stream->timeout, "5S");
     check_heard(peer, 0, "");
     CHECK_EQUAL(hf__rpc_set_token(peer->rpc, NULL), HF_OK);
     (void)peer_start(peer, 2, "", 0);
@@ -384,10 +384,13 @@ TEST(calls, a_time_is_written_in_eight_digits)
         { 1, "1n" },
         { 99999999, "99999999n" },
         { 100000000, "100000u" },
-        { 99999999999, "99999999u" },
-        { 100000000000, "100000m" },
-        { 99999999999999, "99999999m" },
-        { 100000000000000, "100000S" },
+        { 999999999, "999999u" },
+        { 1000000000, "1S" },
+        { 1000000001, "2S" },
+        { 9999000000, "10S" },
+        { 10000000000, "10S" },
+        { 99999999000000000, "99999999S" },
+        { 99999999000000001, "1666666M" },
         { 100000000000000000, "1666666M" },
         { UINT64_MAX, "5124095H" },
     };

@@ -259,7 +259,7 @@ def a_member_that_has_lost_the_majority_and_does_not_know_it_lets_nobody_in(worl
 @case
 def who_comes_to_a_member_that_is_cut_off_is_sent_on(world):
     """As above, of one alone: the others have the majority."""
-    slow = {"heartbeat-interval": 100, "election-timeout": 5000}
+    slow = {"heartbeat-interval": 100, "election-timeout": 20000}
     with divided(world, 4, config=slow) as (net, here, *clients):
         follower = here.store.followers()[0]
         net.cut_off(here, follower)

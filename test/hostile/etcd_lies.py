@@ -224,6 +224,25 @@ DELETIONS = {
     "100000 of them": written(lambda message: message + b"\x1a\x02\x10\x07" * 100000),
 }
 
+
+
+def each_deletion(change):
+    """Of those that go by one transaction."""
+    return operations(lambda parts: [pack((3, change(get(part, 3) or b""))) for part in parts])
+
+
+DELETED_TOGETHER = {
+    "nothing of all that": each_deletion(lambda _: b""),
+    "-1 of each": each_deletion(lambda part: but(part, (2, -1))),
+    "nobody knows what": each_deletion(lambda part: but(part, (3, None))),
+    "others'": each_deletion(lambda part: changed(part, 3, lambda kv: but(kv, (2, 7)))),
+    "all were broken": each_deletion(lambda part: changed(
+        part, 3, lambda kv: but(kv, (5, b"!w 0 77 host purpose")))),
+    "one too many": operations(lambda parts: parts + parts[-1:]),
+    "one too few": operations(lambda parts: parts[:-1]),
+    "the last of another kind": operations(lambda parts: parts[:-1] + [pack((1, b""))]),
+}
+
 # --- the watch ---
 
 
@@ -310,7 +329,7 @@ OWN = {
     "claim": TXNS | REVISIONS | LINES, "look": TXNS | REVISIONS | LINES,
     "move": TXNS | REVISIONS, "lower": TXNS | REVISIONS, "undo": TXNS | LINES, "break": TXNS,
     "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT,
-    "term": TERMS, "delete": DELETIONS,
+    "term": TERMS, "delete": DELETIONS, "deletes": TXNS | DELETED_TOGETHER,
     "created": CREATED | LYING_CREATED, "event": EVENTS | LYING_EVENTS | FLOODS,
     "probe": REVISIONS, "hello": REVISIONS,
 }

@@ -162,8 +162,8 @@ class Etcd(Server):
         """What lived by it is gone with it."""
         return self.call("lease/revoke", ID=lease)
 
-    def watchers(self):
-        """So many watches are open."""
+    def metric(self, name):
+        """What it counts, by all of whose names this is the beginning."""
         connection = http.client.HTTPConnection("127.0.0.1", self.plain_port or self.port,
                                                 timeout=LIMIT_S)
         try:
@@ -171,7 +171,12 @@ class Etcd(Server):
             text = connection.getresponse().read().decode()
         finally:
             connection.close()
-        return int(float(re.search(r"^etcd_debugging_mvcc_watcher_total (\S+)", text, re.M)[1]))
+        found = re.findall(rf"^{re.escape(name)}.* (\S+)$", text, re.M)
+        return sum(int(float(number)) for number in found)
+
+    def watchers(self):
+        """So many watches are open."""
+        return self.metric("etcd_debugging_mvcc_watcher_total")
 
     def status(self):
         """{}: it does not answer."""

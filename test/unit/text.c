@@ -202,6 +202,28 @@ TEST(text, numbers_are_read_up_to_the_greatest)
     CHECK(hf__text_to_u64("12ab", 2, &number) && number == 12);
 }
 
+TEST(text, numbers_are_written_as_they_are_read)
+{
+    for (int bit = 0; bit < 64; bit++) {
+        for (uint64_t around = 0; around < 3; around++) {
+            uint64_t wanted = (1ull << bit) - 1 + around;
+            char text[HF__TEXT_U64_BYTES];
+            uint64_t number = 0;
+
+            CHECK(hf__text_to_u64(text, hf__text_from_u64(wanted, text), &number));
+            CHECK(number == wanted);
+        }
+    }
+    for (uint64_t power = 1; power <= UINT64_MAX / 10; power *= 10) {
+        char text[HF__TEXT_U64_BYTES + 1] = { 0 };
+        char wanted[32];
+
+        (void)snprintf(wanted, sizeof(wanted), "%llu", (unsigned long long)power);
+        CHECK_EQUAL(hf__text_from_u64(power, text), strlen(wanted));
+        CHECK_TEXT(text, wanted);
+    }
+}
+
 TEST(text, what_is_not_a_number_is_refused_and_nothing_written)
 {
     const char *refused[] = { "",

@@ -14,6 +14,7 @@
 #include "engine/etcd/etcd.h"
 
 #define PACKED_BYTES_MAX (1u << 20)
+#define KEYS_BYTES_MAX   (1u << 16)
 #define MEMBERS_MIN      3 /* for one of them to be missed by nobody */
 
 extern const struct hf__engine hf__etcd_engine;
@@ -37,6 +38,12 @@ void hf__etcd_end(struct hf__etcd *conn, int status)
     conn->end_status = status;
 }
 
+void hf__etcd_end_by_nonsense(struct hf__etcd *conn)
+{
+    hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
+                                     "the server answered what was not asked"));
+}
+
 /* --- opening and closing --- */
 
 static void be_born(struct hf__etcd *conn, const struct hf__conn_options *options)
@@ -48,6 +55,8 @@ static void be_born(struct hf__etcd *conn, const struct hf__conn_options *option
     hf__list_init(&conn->leases);
     hf__list_init(&conn->quests);
     hf__list_init(&conn->free_quests);
+    hf__list_init(&conn->departing.stands);
+    hf__buffer_init(&conn->departing.keys, conn->base.env, KEYS_BYTES_MAX);
     hf__roll_init(&conn->roll, conn->base.env);
     hf__buffer_init(&conn->packed, conn->base.env, PACKED_BYTES_MAX);
     hf__memory_init(&conn->memory, conn->base.env, HF__MESSAGE_MEMORY_MAX);
@@ -82,7 +91,7 @@ static bool etcd_parting(struct hf__conn *base)
         conn->is_parting = true;
         hf__lease_revoke_all(conn);
     }
-    return !conn->ending && !hf__list_empty(&conn->quests);
+    return !conn->ending && (hf__depart_waits(conn) || !hf__list_empty(&conn->quests));
 }
 
 static void etcd_close(struct hf__conn *base)
@@ -102,6 +111,7 @@ static void etcd_close(struct hf__conn *base)
     hf__query_done(conn);
     hf__rank_done(conn);
     hf__roll_done(&conn->roll);
+    hf__buffer_done(&conn->departing.keys);
     hf__buffer_done(&conn->packed);
     hf__memory_done(&conn->memory);
     explicit_bzero(conn->password, sizeof(conn->password));
@@ -493,10 +503,12 @@ static int etcd_listen(struct hf__conn *base)
     const void *bytes;
     int fd = -1;
 
-    if (!conn->ending && conn->greeted && awaits_one(conn) &&
+    if (!conn->ending && conn->greeted && awaits_one(conn) && !hf__depart_waits(conn) &&
         hf__rpc_output(conn->links[HF__WAY_CALLS].rpc, &bytes) == 0)
         fd = hf__stream_listener(conn->links[HF__WAY_CALLS].stream);
     base->is_heard = fd >= 0;
+    if (base->is_heard)
+        hf__link_listen(conn);
     return fd;
 }
 

@@ -23,7 +23,7 @@
 #define HF__STAND_TOKEN    (1 + 2 * HF__TOKEN_BYTES) /* "w" or "r", as it came, and digits */
 #define HF__OWN_KEY_BYTES  (HF__LOCK_KEY_BYTES + HF__STAND_TOKEN + 1)
 #define HF__LINE_MAX_ETCD  65536 /* who waits for one lock */
-#define HF__SPARE_TOKENS   64    /* that can be used again */
+#define HF__SPARE_TOKENS   64    /* that can be used again: a bit of 64 for each */
 
 struct hf__etcd;
 struct hf__stand;
@@ -43,9 +43,10 @@ enum hf__query {
     HF__QUERY_REVOKE,
     HF__QUERY_CLAIM,
     HF__QUERY_LOOK,
-    HF__QUERY_DELETE, /* the own key */
-    HF__QUERY_UNDO,   /* the same, where a claim may still be under way */
-    HF__QUERY_MOVE,   /* to another lease */
+    HF__QUERY_DELETE,  /* the own key */
+    HF__QUERY_UNDO,    /* the same, where a claim may still be under way */
+    HF__QUERY_DELETES, /* the own keys of several stands */
+    HF__QUERY_MOVE,    /* to another lease */
     HF__QUERY_LOWER,
     HF__QUERY_LIST,
     HF__QUERY_TERM, /* how long a lease that was listed has to live */
@@ -64,9 +65,10 @@ struct hf__quest {
     uint32_t course;         /* of the stand, or of the listing: answers to an earlier one mean
                               * nothing */
     int64_t lease_id;
-    bool raises_guard;     /* of the lease that the stand is about to leave */
-    bool hopes;            /* that nobody is in the line */
-    int64_t seen_revision; /* when it was asked */
+    bool raises_guard;      /* of the lease that the stand is about to leave */
+    bool hopes;             /* that nobody is in the line */
+    int64_t seen_revision;  /* when it was asked */
+    struct hf__quest *next; /* that travels by the same question; NULL: none does */
 };
 
 /* Turns of equal length share one; a turn that must not be renewed has its own. */
@@ -121,15 +123,19 @@ struct hf__stand {
     struct hf__list lodger;    /* in lease->stands */
     struct hf__lease *next;    /* where it wants to move; NULL: it does not */
     struct hf__list renewal;   /* in lease->renewals or lease->waiting */
+    struct hf__list departure; /* in conn->departing.stands */
+    bool departs_alone;        /* others were refused with it, or it with them */
     enum hf__stand_state state;
     bool queueing;
     bool is_fixed;
-    bool extends; /* what was asked for counts from now on */
+    bool has_grace; /* whoever breaks it marks its key */
+    bool extends;   /* what was asked for counts from now on */
     int mode;
     uint64_t lease_ns;
     uint64_t fence; /* RELEASE: of the own grant, or 0 */
 
     int64_t revision;     /* of the key; 0: it has none that we know of */
+    uint32_t claims;      /* so many were sent, ever */
     uint32_t claims_out;  /* claims that may still make its key: they were not answered, ... */
     uint64_t claims_from; /* ... and come behind this question: earlier ones are void */
     bool was_broken;
@@ -205,12 +211,21 @@ struct hf__listing {
     struct hf__reply reply;
 };
 
+/* Stands whose keys are deleted when the connection writes next. */
+struct hf__departures {
+    struct hf__list stands;
+    size_t count;
+    bool is_refused;        /* the server takes no such transaction */
+    struct hf__buffer keys; /* while it is written down */
+};
+
 /* One of the two connections. */
 struct hf__etcd_link {
     struct hf__stream *stream; /* NULL: none */
     enum hf__stream_state state;
     struct hf__rpc *rpc;
-    uint64_t heard_ns; /* when anything last came */
+    uint64_t heard_ns; /* when anything last came, ... */
+    uint64_t read_ns;  /* ... and when it was last looked for */
     bool was_heard;    /* anything came at all */
     bool may_read;
     uint32_t reads_left;
@@ -239,11 +254,12 @@ struct hf__etcd {
     struct hf__list leases;
     struct hf__list quests;
     struct hf__list free_quests;
+    struct hf__departures departing;
     uint64_t quest_count;   /* so many were asked, ... */
     uint64_t sent_quests;   /* ... and so many of them have left */
     uint64_t held_since_ns; /* since when the others wait, if they do */
     char spare_tokens[HF__SPARE_TOKENS][HF__STAND_TOKEN];
-    size_t spare_count;
+    uint64_t spares; /* a bit for each of them that there is */
     struct hf__watch watch;
     struct hf__rpc_call *keeping; /* the stream of signs of life; NULL: none is open */
     struct hf__listing listing;
@@ -282,6 +298,7 @@ int hf__link_connect(struct hf__etcd *conn);
 void hf__link_send(struct hf__etcd *conn);
 /* Reads, and has what came heard. 0: nothing came. */
 int hf__link_receive(struct hf__etcd *conn);
+void hf__link_listen(struct hf__etcd *conn); /* to the calls */
 void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count);
 /* When the server has said nothing for too long, though it was asked; HF__NEVER: it was not. */
 uint64_t hf__link_silent_at(const struct hf__etcd *conn);
@@ -297,6 +314,10 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
 /* The same, on behalf of a stand: its course, and the lease that the answer is about. */
 struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query,
                                      struct hf__stand *stand, const ProtobufCMessage *message);
+/* One more for which `first` asks, on behalf of another stand; NULL: out of memory, the connection
+ * ends. */
+struct hf__quest *hf__query_chain(struct hf__etcd *conn, const struct hf__quest *first,
+                                  struct hf__stand *stand);
 /* Nobody waits for what this stand has asked. */
 void hf__query_forget(struct hf__etcd *conn, const struct hf__stand *stand);
 void hf__query_done(struct hf__etcd *conn);
@@ -308,21 +329,24 @@ void *hf__query_unpack(struct hf__etcd *conn, const ProtobufCMessageDescriptor *
                        const struct hf__rpc_event *event);
 
 /* A transaction, while it is written down. */
-#define HF__TXN_PARTS 4
+#define HF__TXN_COMPARES   4
+#define HF__TXN_OPERATIONS 16
 struct hf__txn_operation {
     Hf__Etcd__RequestOp operation;
-    Hf__Etcd__RangeRequest range;
-    Hf__Etcd__PutRequest put;
-    Hf__Etcd__DeleteRangeRequest delete_range;
+    union {
+        Hf__Etcd__RangeRequest range;
+        Hf__Etcd__PutRequest put;
+        Hf__Etcd__DeleteRangeRequest delete_range;
+    };
 };
 struct hf__txn {
     Hf__Etcd__TxnRequest request;
-    Hf__Etcd__Compare compares[HF__TXN_PARTS];
-    Hf__Etcd__Compare *compare_list[HF__TXN_PARTS];
-    struct hf__txn_operation operations[2 * HF__TXN_PARTS];
+    Hf__Etcd__Compare compares[HF__TXN_COMPARES];
+    Hf__Etcd__Compare *compare_list[HF__TXN_COMPARES];
+    struct hf__txn_operation operations[HF__TXN_OPERATIONS];
     size_t operation_count;
-    Hf__Etcd__RequestOp *success_list[HF__TXN_PARTS];
-    Hf__Etcd__RequestOp *failure_list[HF__TXN_PARTS];
+    Hf__Etcd__RequestOp *success_list[HF__TXN_OPERATIONS];
+    Hf__Etcd__RequestOp *failure_list[HF__TXN_OPERATIONS];
     bool otherwise; /* what is added now is done if a condition does not hold */
 };
 void hf__txn_init(struct hf__txn *txn);
@@ -334,7 +358,8 @@ void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t leas
 Hf__Etcd__RangeRequest *hf__txn_range(struct hf__txn *txn, ProtobufCBinaryData key);
 void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryData value,
                  int64_t lease);
-void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key);
+/* `tells_past`: the answer has what was deleted. */
+void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key, bool tells_past);
 /* The part of an answer, if it is one of that kind; NULL: it is not. */
 const Hf__Etcd__RangeResponse *hf__txn_ranged(const Hf__Etcd__TxnResponse *response, size_t index);
 
@@ -394,6 +419,13 @@ void hf__stand_fail_by(struct hf__etcd *conn, struct hf__stand *stand,
 void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
                           const struct hf__quest *quest, const struct hf__rpc_event *event);
+/* Its key was deleted, if it was there. */
+void hf__stand_hear_deleted(struct hf__etcd *conn, struct hf__stand *stand,
+                            const Hf__Etcd__DeleteRangeResponse *response);
+/* Must the server tell what its key was when it is deleted? */
+bool hf__stand_has_past(const struct hf__stand *stand);
+/* A claim of this one is sent. */
+void hf__stand_count_claim(struct hf__stand *stand);
 /* Whatever is still under way is void: the guard was raised, or the lease is gone. */
 void hf__stand_forget_claims(const struct hf__etcd *conn, struct hf__stand *stand);
 /* A claim of this one was answered, or never left. */
@@ -433,6 +465,17 @@ void hf__hope_claim(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__hope_disappoint(struct hf__etcd *conn, const struct hf__stand *stand);
 void hf__hope_revive(struct hf__etcd *conn, const struct hf__stand *stand);
 
+/* --- depart.c: which keys are deleted together? --- */
+
+void hf__depart_with_others(struct hf__etcd *conn, struct hf__stand *stand); /* when others are */
+void hf__depart_leave(struct hf__etcd *conn, struct hf__stand *stand);       /* not any more */
+/* Something is asked about this lock, and goes behind the key of it that waits. */
+void hf__depart_pass(struct hf__etcd *conn, const struct hf__rank *line);
+bool hf__depart_waits(const struct hf__etcd *conn); /* somebody does */
+void hf__depart_send(struct hf__etcd *conn);
+void hf__depart_hear(struct hf__etcd *conn, const struct hf__quest *first,
+                     const struct hf__rpc_event *event);
+
 /* --- watch.c: what happens at the server without our asking --- */
 
 /* With the stream that keeps leases. */
@@ -455,6 +498,7 @@ void hf__roster_done(struct hf__etcd *conn);
 /* --- engine.c --- */
 
 void hf__etcd_end(struct hf__etcd *conn, int status);
+void hf__etcd_end_by_nonsense(struct hf__etcd *conn); /* which it said */
 void hf__etcd_hear_greeting(struct hf__etcd *conn, const struct hf__quest *quest,
                             const struct hf__rpc_event *event);
 ProtobufCBinaryData hf__etcd_bytes(const void *bytes, size_t count);

@@ -43,7 +43,7 @@ void hf__hope_claim(struct hf__etcd *conn, struct hf__stand *stand)
                        stand->lease->guard);
     hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)),
                 stand->lease->id);
-    stand->claims_out++;
+    hf__stand_count_claim(stand);
     quest = hf__revision_ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
     if (quest)
         quest->hopes = true;

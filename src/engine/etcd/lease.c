@@ -11,7 +11,6 @@
  * What can go wrong: the lease is not known any more: its keys are gone, and all who lodged there
  * are told. A grant whose answer is lost: the id is ours, so it is asked for again, and "there is
  * such a lease" is as good as an answer. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -36,9 +35,15 @@ struct hf__lease *hf__lease_find(const struct hf__etcd *conn, int64_t id)
 size_t hf__lease_guard_key(const struct hf__etcd *conn, const struct hf__lease *lease,
                            char out_key[HF__LOCK_KEY_BYTES])
 {
+    static const char digits[] = "0123456789abcdef";
+    char *end = out_key + conn->prefix_bytes;
+
     /* It has no "/" behind the prefix, so it is in nobody's line. */
-    return (size_t)snprintf(out_key, HF__LOCK_KEY_BYTES, "%s@%016llx", conn->prefix,
-                            (unsigned long long)lease->id);
+    memcpy(out_key, conn->prefix, conn->prefix_bytes);
+    *end++ = '@';
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *end++ = digits[(uint64_t)lease->id >> shift & 15];
+    return (size_t)(end - out_key);
 }
 
 static int64_t ttl_of(uint64_t lease_ns)
@@ -283,10 +288,11 @@ uint64_t hf__lease_deadline(const struct hf__etcd *conn)
 
 void hf__lease_keep(struct hf__etcd *conn)
 {
-    Hf__Etcd__RangeRequest probe = HF__ETCD__RANGE_REQUEST__INIT;
+    Hf__Etcd__RangeRequest probe;
 
     if (conn->now_ns < hf__lease_deadline(conn))
         return;
+    probe = (Hf__Etcd__RangeRequest)HF__ETCD__RANGE_REQUEST__INIT;
     probe.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
                                conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
     probe.count_only = true;

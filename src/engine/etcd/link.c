@@ -14,6 +14,7 @@
 #define CONNECT_NS    (5 * HF__NS_PER_S)
 #define SERVER_NS_MIN (500 * HF__NS_PER_MS)
 #define SILENCE_NS    (3 * HF__NS_PER_S)
+#define NEWS_NS       HF__NS_PER_MS
 #define READ_BYTES    16384u
 #define READS_MAX     64u
 #define HELD_BACK_MAX 65536u
@@ -120,13 +121,13 @@ int hf__link_open(struct hf__etcd *conn)
 static bool is_answered_soon(const struct hf__quest *quest)
 {
     return quest->query == HF__QUERY_CLAIM || quest->query == HF__QUERY_LOOK ||
-           quest->query == HF__QUERY_DELETE;
+           quest->query == HF__QUERY_DELETE || quest->query == HF__QUERY_DELETES;
 }
 
 /* Are more than wait here under way, so that an answer is sure to come soon, and more to wait? */
 static bool awaits_more(const struct hf__etcd *conn)
 {
-    uint64_t waiting = conn->quest_count - conn->sent_quests;
+    uint64_t waiting = conn->quest_count - conn->sent_quests + conn->departing.count;
     uint64_t under_way = 0;
 
     if (waiting >= HELD_MAX)
@@ -153,20 +154,11 @@ static bool holds_back(const struct hf__etcd *conn, size_t count)
     return conn->base.pace == HF__PACE_LATER || awaits_more(conn);
 }
 
-static void send(struct hf__etcd *conn, struct hf__etcd_link *link)
+static void write_out(struct hf__etcd *conn, struct hf__etcd_link *link)
 {
-    bool carries_calls = link == &conn->links[HF__WAY_CALLS];
     const void *bytes;
-    size_t count = hf__rpc_output(link->rpc, &bytes);
+    size_t count;
 
-    if (carries_calls) {
-        if (!conn->base.holds_back)
-            conn->held_since_ns = conn->now_ns;
-        conn->base.holds_back = count > 0 && holds_back(conn, count);
-        if (conn->base.holds_back)
-            return;
-        conn->sent_quests = conn->quest_count;
-    }
     while (!conn->ending && (count = hf__rpc_output(link->rpc, &bytes)) > 0) {
         ssize_t sent = hf__stream_write(link->stream, bytes, count);
 
@@ -180,12 +172,30 @@ static void send(struct hf__etcd *conn, struct hf__etcd_link *link)
     }
 }
 
+static void send_calls(struct hf__etcd *conn)
+{
+    struct hf__etcd_link *link = &conn->links[HF__WAY_CALLS];
+    const void *bytes;
+    size_t count = hf__rpc_output(link->rpc, &bytes);
+    bool departs = hf__depart_waits(conn);
+
+    if (!conn->base.holds_back)
+        conn->held_since_ns = conn->now_ns;
+    conn->base.holds_back = (count > 0 || departs) && holds_back(conn, count);
+    if (conn->base.holds_back)
+        return;
+    hf__depart_send(conn);
+    conn->sent_quests = conn->quest_count;
+    if (count > 0 || departs)
+        write_out(conn, link);
+}
+
 void hf__link_send(struct hf__etcd *conn)
 {
-    for (size_t way = 0; way < HF__WAYS; way++) {
-        if (!conn->ending && conn->links[way].state == HF__STREAM_UP)
-            send(conn, &conn->links[way]);
-    }
+    if (!conn->ending && conn->links[HF__WAY_CALLS].state == HF__STREAM_UP)
+        send_calls(conn);
+    if (!conn->ending && conn->links[HF__WAY_KEEP].state == HF__STREAM_UP)
+        write_out(conn, &conn->links[HF__WAY_KEEP]);
 }
 
 /* 1: both are up; 0: not yet; < 0: this server is none. */
@@ -227,6 +237,7 @@ static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
         (conn->base.is_heard && link == &conn->links[HF__WAY_CALLS]))
         return 0;
     link->reads_left--;
+    link->read_ns = conn->now_ns;
     got = hf__stream_read(link->stream, bytes, sizeof(bytes));
     if (got < 0) {
         link->state = HF__STREAM_DOWN;
@@ -245,6 +256,13 @@ static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
     return 1;
 }
 
+/* Nothing may be read, nothing was told, and nothing is due. */
+static bool is_quiet(const struct hf__etcd *conn, const struct hf__etcd_link *link)
+{
+    return !link->may_read && !hf__rpc_has_next(link->rpc) &&
+           conn->now_ns < hf__rpc_deadline_ns(link->rpc);
+}
+
 int hf__link_receive(struct hf__etcd *conn)
 {
     struct hf__rpc_event event;
@@ -253,7 +271,7 @@ int hf__link_receive(struct hf__etcd *conn)
     for (size_t way = 0; way < HF__WAYS && !conn->ending; way++) {
         struct hf__etcd_link *link = &conn->links[way];
 
-        if (link->state != HF__STREAM_UP)
+        if (link->state != HF__STREAM_UP || is_quiet(conn, link))
             continue;
         hf__rpc_tick(link->rpc, conn->now_ns);
         came = receive(conn, link) || came;
@@ -263,6 +281,14 @@ int hf__link_receive(struct hf__etcd *conn)
         }
     }
     return came;
+}
+
+/* Whoever listens to the calls does not poll what is kept: news of that can wait for a moment. */
+void hf__link_listen(struct hf__etcd *conn)
+{
+    struct hf__etcd_link *kept = &conn->links[HF__WAY_KEEP];
+
+    kept->may_read = conn->now_ns >= kept->read_ns + NEWS_NS;
 }
 
 void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count)
@@ -330,9 +356,9 @@ bool hf__link_is_idle(const struct hf__etcd *conn)
         const struct hf__etcd_link *link = &conn->links[way];
         const void *bytes;
 
-        if (link->may_read || conn->now_ns >= hf__rpc_deadline_ns(link->rpc) ||
-            hf__rpc_output(link->rpc, &bytes) > 0)
+        /* Whoever listened has had it understood, but not heard. */
+        if (!is_quiet(conn, link) || hf__rpc_output(link->rpc, &bytes) > 0)
             return false;
     }
-    return conn->now_ns < hf__link_silent_at(conn);
+    return !hf__depart_waits(conn) && conn->now_ns < hf__link_silent_at(conn);
 }

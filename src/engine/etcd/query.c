@@ -36,6 +36,7 @@ static const char *path_of(enum hf__query query)
     case HF__QUERY_NONE:
     case HF__QUERY_CLAIM:
     case HF__QUERY_LOOK:
+    case HF__QUERY_DELETES:
     case HF__QUERY_UNDO:
     case HF__QUERY_MOVE:
     case HF__QUERY_LOWER:
@@ -113,6 +114,23 @@ struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query
         return NULL;
     quest->stand = stand;
     quest->course = stand->course;
+    return quest;
+}
+
+struct hf__quest *hf__query_chain(struct hf__etcd *conn, const struct hf__quest *first,
+                                  struct hf__stand *stand)
+{
+    struct hf__quest *quest = take_quest(conn);
+
+    stand->asked++;
+    if (!quest)
+        return give_up(conn, NULL, HF_ENOMEM);
+    *quest = *first;
+    quest->next = NULL;
+    quest->stand = stand;
+    quest->course = stand->course;
+    hf__list_init(&quest->place);
+    hf__list_append(&conn->quests, &quest->place);
     return quest;
 }
 
@@ -214,6 +232,9 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
         if (quest->stand)
             hf__stand_hear_leave(conn, quest->stand, quest, event);
         return;
+    case HF__QUERY_DELETES:
+        hf__depart_hear(conn, quest, event);
+        return;
     case HF__QUERY_CLAIM:
     case HF__QUERY_LOOK:
     case HF__QUERY_MOVE:
@@ -231,18 +252,28 @@ static bool is_settled(const struct hf__rpc_event *event)
            (event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND);
 }
 
+static void put_away(struct hf__etcd *conn, struct hf__quest *first)
+{
+    for (struct hf__quest *quest = first; quest; quest = quest->next) {
+        hf__list_remove(&quest->place);
+        hf__list_append(&conn->free_quests, &quest->place);
+    }
+}
+
 void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rpc_event *event)
 {
     struct hf__quest *quest = (struct hf__quest *)(uintptr_t)event->tag;
 
     if (event->kind == HF__RPC_ANSWER || event->kind == HF__RPC_FAILED) {
         hf__list_remove(&quest->place);
-        if (quest->stand && event->kind == HF__RPC_ANSWER)
-            quest->stand->heard++;
+        for (struct hf__quest *each = quest; each; each = each->next) {
+            if (each->stand && event->kind == HF__RPC_ANSWER)
+                each->stand->heard++;
+        }
         if (quest->stand && quest->query == HF__QUERY_CLAIM && is_settled(event))
             hf__stand_hear_claimed(quest->stand, quest);
         hear_answer(conn, quest, event);
-        hf__list_append(&conn->free_quests, &quest->place);
+        put_away(conn, quest);
         if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)
             hf__etcd_end(conn, HF_EUNREACHABLE); /* the next connection has a new token */
         return;

@@ -119,7 +119,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     txn.otherwise = true;
     hf__txn_range(&txn, own);
     hf__txn_range(&txn, guard_key);
-    stand->claims_out++;
+    hf__stand_count_claim(stand);
     (void)hf__revision_ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
 }
 
@@ -437,8 +437,7 @@ static void hear_hope(struct hf__etcd *conn, const struct hf__quest *quest,
     bool is_put = part && part->response_case == HF__ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
 
     if (response->succeeded ? !is_put : response->n_responses > 0) {
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                         "the server answered what was not asked"));
+        hf__etcd_end_by_nonsense(conn);
         return;
     }
     if (!response->succeeded)
@@ -464,8 +463,7 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
 
     if (!second || response->succeeded == (own != NULL) ||
         (is_found && !hf__stand_owns(stand, &own->kvs[0]->key))) {
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                         "the server answered what was not asked"));
+        hf__etcd_end_by_nonsense(conn);
         return;
     }
     if (!stand->lease || stand->lease->id != quest->lease_id) { /* which has ended meanwhile */
@@ -502,8 +500,7 @@ static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
         return;
     }
     if (!own || own->n_kvs != 1 || !hf__stand_owns(stand, &own->kvs[0]->key)) {
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                         "the server answered what was not asked"));
+        hf__etcd_end_by_nonsense(conn);
         return;
     }
     read_bearer(conn, own->kvs[0], &bearer);

@@ -401,7 +401,7 @@ static void break_it(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, kv->key, kv->create_revision);
     if (bearer.grace_ms == 0 || kv->value.len >= sizeof(marked)) {
-        hf__txn_delete(&txn, kv->key);
+        hf__txn_delete(&txn, kv->key, false);
     } else {
         memcpy(marked + 1, kv->value.data, kv->value.len);
         hf__txn_put(&txn, kv->key, hf__etcd_bytes(marked, kv->value.len + 1), kv->lease);
@@ -498,6 +498,8 @@ int hf__roster_next(struct hf__etcd *conn, struct hf__reply *out_reply)
 {
     struct hf__listing *listing = &conn->listing;
 
+    if (!listing->has_reply && !listing->active)
+        return 0;
     if (!listing->has_reply && listing->active && listing->page && listing->terms_open == 0) {
         if (listing->page_at < listing->line_to)
             tell_entry(conn, listing->page->kvs[listing->page_at++]);

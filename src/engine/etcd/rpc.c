@@ -110,6 +110,7 @@ int hf__rpc_new(const struct hf__rpc_options *options, struct hf__rpc **out_rpc)
     hf__list_init(&rpc->up.place);
     hf__list_init(&rpc->pong.place);
     hf__list_init(&rpc->goaway.place);
+    rpc->is_stirred = true; /* the greeting */
     rpc->authority = hf__env_copy_text(rpc->env, options->authority);
     if (!rpc->authority || open_session(rpc) < 0) {
         hf__rpc_free(rpc);
@@ -226,10 +227,11 @@ int hf__rpc_condemn_by(struct hf__rpc *rpc, int code)
 /* Every call has its last event once it is over. */
 static void settle(struct hf__rpc *rpc)
 {
-    struct hf__rpc_end end = { HF__RPC_CODE_UNAVAILABLE, rpc->status, HF__RPC_FATE_PERHAPS, -1 };
+    struct hf__rpc_end end;
 
     if (rpc->status == HF_OK || rpc->is_settled)
         return;
+    end = (struct hf__rpc_end){ HF__RPC_CODE_UNAVAILABLE, rpc->status, HF__RPC_FATE_PERHAPS, -1 };
     rpc->is_settled = true;
     HF__LIST_FOR(place, &rpc->open)
     {
@@ -279,10 +281,17 @@ size_t hf__rpc_calls(const struct hf__rpc *rpc)
 
 /* --- bytes --- */
 
+static bool has_to_pump(const struct hf__rpc *rpc)
+{
+    return rpc->is_stirred || !hf__list_empty(&rpc->waiting);
+}
+
 static void pump(struct hf__rpc *rpc)
 {
     ssize_t count = 1;
 
+    if (!has_to_pump(rpc))
+        return;
     if (rpc->status == HF_OK)
         hf__rpc_call_admit(rpc);
     while (rpc->status == HF_OK && count > 0 &&
@@ -301,6 +310,7 @@ static void pump(struct hf__rpc *rpc)
             rpc->sealing = NULL;
         }
     }
+    rpc->is_stirred = count > 0;
 }
 
 /* What many find at the other end who took the wrong port or scheme. */
@@ -326,6 +336,7 @@ int hf__rpc_feed(struct hf__rpc *rpc, const void *bytes, size_t count, uint64_t 
     if (rpc->status == HF_OK && count > 0) {
         rpc->theirs.is_exhausted = false;
         rpc->theirs.is_starved = false;
+        rpc->is_stirred = true;
         taken = nghttp2_session_mem_recv(rpc->session, bytes, count);
         if (taken < 0)
             (void)hf__rpc_condemn_by(rpc, (int)taken);
@@ -339,6 +350,8 @@ size_t hf__rpc_output(struct hf__rpc *rpc, const void **out_bytes)
 {
     assert(rpc && out_bytes);
 
+    if (rpc->output.back == 0 && !has_to_pump(rpc) && rpc->status == HF_OK)
+        return 0; /* as most often: everybody who passes by asks */
     pump(rpc);
     settle(rpc);
     if (rpc->status < 0)
@@ -363,6 +376,7 @@ bool hf__rpc_ping(struct hf__rpc *rpc, uint64_t tag)
     if (rpc->status < 0 || rpc->is_pinging)
         return false;
     memcpy(bytes, &tag, sizeof(tag));
+    rpc->is_stirred = true;
     if (nghttp2_submit_ping(rpc->session, NGHTTP2_FLAG_NONE, bytes) != 0) {
         (void)hf__rpc_condemn(rpc, HF_ENOMEM, "out of memory");
         return false;
@@ -376,6 +390,7 @@ static int answer_ping(struct hf__rpc *rpc)
 {
     int code = 0;
 
+    rpc->is_stirred = rpc->is_stirred || rpc->is_pinged;
     if (rpc->is_pinged)
         code = nghttp2_submit_ping(rpc->session, NGHTTP2_FLAG_ACK, rpc->pinged_by);
     rpc->is_pinged = false;
@@ -432,6 +447,11 @@ static void hand_end(struct hf__rpc_call *call, struct hf__rpc_event *out_event)
     out_event->text = call->text;
     if (call->message)
         out_event->message = (struct hf__rpc_bytes){ call->message->data, call->message->count };
+}
+
+bool hf__rpc_has_next(const struct hf__rpc *rpc)
+{
+    return !hf__list_empty(&rpc->told);
 }
 
 bool hf__rpc_next(struct hf__rpc *rpc, struct hf__rpc_event *out_event)

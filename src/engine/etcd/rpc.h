@@ -171,5 +171,6 @@ uint64_t hf__rpc_deadline_ns(const struct hf__rpc *rpc); /* HF__NEVER: none */
 
 /* false: none. In the order in which they happened. */
 bool hf__rpc_next(struct hf__rpc *rpc, struct hf__rpc_event *out_event);
+bool hf__rpc_has_next(const struct hf__rpc *rpc);
 
 #endif

@@ -107,6 +107,7 @@ static void detach(struct hf__rpc *rpc, struct hf__rpc_call *call, int32_t reset
     if (call->state != HF__RPC_STATE_OPEN || rpc->status < 0)
         return;
     (void)nghttp2_session_set_stream_user_data(rpc->session, call->stream_id, NULL);
+    rpc->is_stirred = true;
     if (reset >= 0 && nghttp2_submit_rst_stream(rpc->session, NGHTTP2_FLAG_NONE, call->stream_id,
                                                 (uint32_t)reset) != 0)
         (void)hf__rpc_condemn(rpc, HF_ENOMEM, "out of memory");
@@ -289,8 +290,8 @@ static nghttp2_nv header(const char *name, const char *value, uint8_t flags)
 }
 
 /* Most are the same again and again, and become a byte each (but the path, which nghttp2 spells
- * out). The time never is: in the table it would only drive the others out. The token is copied:
- * it may be changed before this is written. */
+ * out). So does the time, if it is told in seconds; else it would only drive the others out of the
+ * table. The token is copied: it may be changed before this is written. */
 static int submit(struct hf__rpc *rpc, struct hf__rpc_call *call)
 {
     const uint8_t kept = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
@@ -311,9 +312,13 @@ static int submit(struct hf__rpc *rpc, struct hf__rpc_call *call)
     if (rpc->token)
         headers[count++] = header("token", rpc->token, NGHTTP2_NV_FLAG_NO_COPY_NAME);
     if (call->deadline.place != HF__HEAP_OUTSIDE) {
-        hf__rpc_text_timeout(deadline_ns > rpc->now_ns ? deadline_ns - rpc->now_ns : 0, timeout);
-        headers[count++] = header("grpc-timeout", timeout,
-                                  NGHTTP2_NV_FLAG_NO_INDEX | NGHTTP2_NV_FLAG_NO_COPY_NAME);
+        uint64_t left_ns = deadline_ns > rpc->now_ns ? deadline_ns - rpc->now_ns : 0;
+
+        hf__rpc_text_timeout(left_ns, timeout);
+        headers[count] = header("grpc-timeout", timeout, NGHTTP2_NV_FLAG_NO_COPY_NAME);
+        if (left_ns < HF__NS_PER_S)
+            headers[count].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
+        count++;
     }
     return nghttp2_submit_request(rpc->session, NULL, headers, count, &provider, call);
 }
@@ -401,6 +406,7 @@ static void resume(struct hf__rpc *rpc, struct hf__rpc_call *call)
     if (!call->is_deferred)
         return;
     call->is_deferred = false;
+    rpc->is_stirred = true;
     if (nghttp2_session_resume_data(rpc->session, call->stream_id) == NGHTTP2_ERR_NOMEM)
         (void)hf__rpc_condemn(rpc, HF_ENOMEM, "out of memory");
 }

@@ -92,6 +92,7 @@ struct hf__rpc {
     struct hf__memory theirs; /* nghttp2's, and messages that come */
     struct hf__memory ours;   /* calls, and messages that go */
     nghttp2_session *session;
+    bool is_stirred; /* it may have something to write since it was last asked */
     char *authority;
     char *token; /* NULL: none */
     bool tls;
@@ -182,7 +183,8 @@ void hf__rpc_hear_set(nghttp2_session_callbacks *callbacks);
 
 /* --- rpc_text.c --- */
 
-/* Eight digits at most, rounded down, but never to 0. */
+/* Eight digits at most. From a second on whole ones, rounded up, so that most calls have the same;
+ * below that, and from three years on, rounded down, but never to 0. */
 void hf__rpc_text_timeout(uint64_t left_ns, char out_text[HF__RPC_TIMEOUT_BYTES]);
 /* Percent-decoded, and made fit for a terminal; what does not fit is cut. */
 void hf__rpc_text_message(const uint8_t *bytes, size_t count, char out_text[HF__ERROR_BYTES]);

@@ -6,10 +6,9 @@
  *
  * Pure: no clock, no I/O, no allocation. */
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "engine/etcd/rpc_inside.h"
 
@@ -18,21 +17,24 @@
 void hf__rpc_text_timeout(uint64_t left_ns, char out_text[HF__RPC_TIMEOUT_BYTES])
 {
     static const struct {
-        uint64_t ns;
+        uint64_t size; /* in ns; from a second on in seconds */
         char unit;
-    } units[] = {
-        { 1, 'n' },          { 1000, 'u' },        { 1000000, 'm' },
-        { 1000000000, 'S' }, { 60000000000, 'M' }, { 3600000000000, 'H' },
-    };
-    size_t i = 0;
+    } units[] = { { 1, 'n' }, { 1000, 'u' }, { 1, 'S' }, { 60, 'M' }, { 3600, 'H' } };
+    bool is_long = left_ns >= HF__NS_PER_S;
+    uint64_t left = is_long ? (left_ns - 1) / HF__NS_PER_S + 1 : left_ns;
+    char digits[HF__TEXT_U64_BYTES];
+    size_t count;
+    size_t i = is_long ? 2 : 0;
 
-    if (left_ns == 0)
-        left_ns = 1;
-    while (left_ns / units[i].ns >= TIMEOUT_DIGITS_END && i + 1 < sizeof(units) / sizeof(*units))
+    if (left == 0)
+        left = 1;
+    while (left / units[i].size >= TIMEOUT_DIGITS_END && i + 1 < sizeof(units) / sizeof(*units))
         i++;
-    assert(left_ns / units[i].ns < TIMEOUT_DIGITS_END); /* 2^64 ns are five million hours */
-    (void)snprintf(out_text, HF__RPC_TIMEOUT_BYTES, "%" PRIu32 "%c",
-                   (uint32_t)(left_ns / units[i].ns), units[i].unit);
+    assert(left / units[i].size < TIMEOUT_DIGITS_END); /* 2^64 ns are five million hours */
+    count = hf__text_from_u64(left / units[i].size, digits);
+    memcpy(out_text, digits, count);
+    out_text[count] = units[i].unit;
+    out_text[count + 1] = '\0';
 }
 
 static int digit_of(uint8_t byte)

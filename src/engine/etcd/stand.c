@@ -7,16 +7,20 @@
  * The server remembers every key that ever was, until somebody has it forget (compaction), and goes
  * through all of them when it reads a line. So tokens are used again, lest a line become slower
  * with every claim; but only if every question of the stand that had it was answered, so that
- * nothing can be under way that speaks of the same key.
+ * nothing can be under way that speaks of the same key; and rather for the lock that had it before,
+ * so that each line has few of them.
  *
  * What can go wrong: a claim whose answer never came may still be under way somewhere, and would
  * make its key when we have left long ago. So whoever leaves then raises the guard, which every
  * claim of the lease names: a claim with an older number is void. The connection ends: whoever
  * waits for an answer is told that there is none, and stands stay, because leases do. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "engine/etcd/etcd.h"
+
+_Static_assert(HF__SPARE_TOKENS == 64, "conn->spares has a bit for each");
 
 static struct hf__stand *stand_of(struct hf__entry *entry)
 {
@@ -43,13 +47,27 @@ bool hf__stand_owns(const struct hf__stand *stand, const ProtobufCBinaryData *ke
 
 /* --- coming and going --- */
 
+/* Which of these places (> 0) is the lock's own, or the next one? */
+static size_t place_near(uint64_t places, const struct hf__rank *line)
+{
+    size_t own = line->hash % HF__SPARE_TOKENS;
+    uint64_t from_own = own == 0 ? places : places >> own | places << (HF__SPARE_TOKENS - own);
+
+    assert(places != 0);
+    return (own + (size_t)__builtin_ctzll(from_own)) % HF__SPARE_TOKENS;
+}
+
 static void take_token(struct hf__etcd *conn, struct hf__stand *stand,
                        const struct hf__request *request)
 {
     static const char digits[] = "0123456789abcdef";
 
-    if (conn->spare_count > 0)
-        memcpy(stand->token, conn->spare_tokens[--conn->spare_count], HF__STAND_TOKEN);
+    if (conn->spares != 0) {
+        size_t place = place_near(conn->spares, stand->line);
+
+        memcpy(stand->token, conn->spare_tokens[place], HF__STAND_TOKEN);
+        conn->spares &= ~(1ull << place);
+    }
     for (size_t i = 0; !*stand->token && i < HF__TOKEN_BYTES; i++) {
         stand->token[2 * i + 1] = digits[request->token[i] >> 4];
         stand->token[2 * i + 2] = digits[request->token[i] & 15];
@@ -62,8 +80,12 @@ static void spare_token(struct hf__etcd *conn, struct hf__stand *stand)
 {
     if (!*stand->token || stand->asked != stand->heard)
         return;
-    if (conn->spare_count < HF__SPARE_TOKENS)
-        memcpy(conn->spare_tokens[conn->spare_count++], stand->token, HF__STAND_TOKEN);
+    if (~conn->spares != 0) {
+        size_t place = place_near(~conn->spares, stand->line);
+
+        memcpy(conn->spare_tokens[place], stand->token, HF__STAND_TOKEN);
+        conn->spares |= 1ull << place;
+    }
     stand->token[0] = '\0';
 }
 
@@ -73,6 +95,7 @@ static void read_claim(struct hf__etcd *conn, struct hf__stand *stand,
     stand->queueing = request->queueing;
     stand->mode = request->mode;
     stand->is_fixed = request->ends;
+    stand->has_grace = request->grace_ns > 0;
     if (!*stand->token)
         take_token(conn, stand, request);
     hf__bearer_write(request, conn->whence, conn->purpose, stand->bearer);
@@ -99,8 +122,10 @@ int hf__stand_enter(struct hf__etcd *conn, const struct hf__request *request,
         hf__list_init(&stand->neighbour);
         hf__list_init(&stand->lodger);
         hf__list_init(&stand->renewal);
+        hf__list_init(&stand->departure);
         hf__list_append(&line->stands, &stand->neighbour);
     }
+    hf__depart_pass(conn, stand->line);
     hf__roll_ask(&conn->roll, &stand->entry, request);
     hf__list_remove(&stand->renewal);
     hf__lease_aim(stand, NULL);
@@ -122,6 +147,7 @@ void hf__stand_free(struct hf__etcd *conn, struct hf__stand *stand)
     struct hf__rank *line = stand->line;
 
     hf__query_forget(conn, stand);
+    hf__depart_leave(conn, stand);
     hf__list_remove(&stand->neighbour);
     hf__rank_leave(conn, line);
     hf__lease_aim(stand, NULL);
@@ -176,6 +202,12 @@ static void stop_waiting(struct hf__etcd *conn, struct hf__stand *stand)
     stand->evict_key = NULL;
 }
 
+void hf__stand_count_claim(struct hf__stand *stand)
+{
+    stand->claims++;
+    stand->claims_out++;
+}
+
 void hf__stand_forget_claims(const struct hf__etcd *conn, struct hf__stand *stand)
 {
     stand->claims_out = 0;
@@ -192,6 +224,7 @@ void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *que
 static void be_gone(struct hf__etcd *conn, struct hf__stand *stand, bool was_there)
 {
     stand->revision = 0;
+    hf__depart_leave(conn, stand);
     spare_token(conn, stand);
     hf__stand_forget_claims(conn, stand);
     hf__lease_leave(conn, stand);
@@ -208,8 +241,9 @@ static void be_gone(struct hf__etcd *conn, struct hf__stand *stand, bool was_the
     }
 }
 
-static void undo(struct hf__etcd *conn, struct hf__stand *stand, ProtobufCBinaryData key)
+static void undo(struct hf__etcd *conn, struct hf__stand *stand)
 {
+    char key[HF__OWN_KEY_BYTES];
     char guard[HF__LOCK_KEY_BYTES];
     ProtobufCBinaryData guard_key =
         hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard));
@@ -219,7 +253,7 @@ static void undo(struct hf__etcd *conn, struct hf__stand *stand, ProtobufCBinary
     hf__txn_init(&txn);
     hf__txn_put(&txn, guard_key, hf__etcd_bytes("", 0), stand->lease->id);
     hf__txn_range(&txn, guard_key);
-    hf__txn_delete(&txn, key);
+    hf__txn_delete(&txn, hf__etcd_bytes(key, hf__stand_key(stand, key)), true);
     quest = hf__query_send_for(conn, HF__QUERY_UNDO, stand, &txn.request.base);
     if (quest)
         quest->lease_id = stand->lease->id;
@@ -227,9 +261,6 @@ static void undo(struct hf__etcd *conn, struct hf__stand *stand, ProtobufCBinary
 
 void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand)
 {
-    Hf__Etcd__DeleteRangeRequest request = HF__ETCD__DELETE_RANGE_REQUEST__INIT;
-    char key[HF__OWN_KEY_BYTES];
-
     stand->state = HF__STAND_LEAVING;
     stand->course++;
     hf__list_remove(&stand->renewal);
@@ -240,13 +271,17 @@ void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand)
         return;
     }
     stand->entry.sent = true;
-    request.key = hf__etcd_bytes(key, hf__stand_key(stand, key));
-    if (stand->claims_out > 0) {
-        undo(conn, stand, request.key);
-        return;
-    }
-    request.prev_kv = true;
-    (void)hf__query_send_for(conn, HF__QUERY_DELETE, stand, &request.base);
+    if (stand->claims_out > 0)
+        undo(conn, stand);
+    else
+        hf__depart_with_others(conn, stand);
+}
+
+/* That a key was there to be deleted says that it was still held, unless it may have been marked
+ * meanwhile, or deleted and made again by another claim of ours. The server reads it for that. */
+bool hf__stand_has_past(const struct hf__stand *stand)
+{
+    return stand->has_grace || stand->claims > 1;
 }
 
 /* Did it still hold when it was deleted? */
@@ -254,7 +289,11 @@ static bool was_held(const struct hf__stand *stand, const Hf__Etcd__DeleteRangeR
 {
     struct hf__bearer bearer = { 0 };
 
-    if (!response || response->deleted == 0 || response->n_prev_kvs == 0)
+    if (!response || response->deleted == 0)
+        return false;
+    if (!hf__stand_has_past(stand))
+        return !stand->was_broken;
+    if (response->n_prev_kvs == 0)
         return false;
     hf__bearer_read((const char *)response->prev_kvs[0]->value.data,
                     response->prev_kvs[0]->value.len, &bearer);
@@ -271,13 +310,18 @@ static void hear_undo(struct hf__etcd *conn, struct hf__stand *stand,
 
     if (!guard || guard->n_kvs != 1 || guard->kvs[0]->version <= 0 || !last ||
         last->response_case != HF__ETCD__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE) {
-        hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                         "the server answered what was not asked"));
+        hf__etcd_end_by_nonsense(conn);
         return;
     }
     if (stand->lease && stand->lease->guard < guard->kvs[0]->version)
         stand->lease->guard = guard->kvs[0]->version;
     be_gone(conn, stand, was_held(stand, last->response_delete_range));
+}
+
+void hf__stand_hear_deleted(struct hf__etcd *conn, struct hf__stand *stand,
+                            const Hf__Etcd__DeleteRangeResponse *response)
+{
+    be_gone(conn, stand, was_held(stand, response));
 }
 
 void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
@@ -307,7 +351,7 @@ void hf__stand_hear_leave(struct hf__etcd *conn, struct hf__stand *stand,
     if (quest->query == HF__QUERY_UNDO)
         hear_undo(conn, stand, (Hf__Etcd__TxnResponse *)message);
     else
-        be_gone(conn, stand, was_held(stand, (Hf__Etcd__DeleteRangeResponse *)message));
+        hf__stand_hear_deleted(conn, stand, (Hf__Etcd__DeleteRangeResponse *)message);
     hf__message_free(&conn->memory, message);
 }
 
@@ -405,6 +449,7 @@ void hf__stand_disconnect(struct hf__etcd *conn)
         struct hf__stand *stand = stand_of(entry);
 
         stand->course++;
+        hf__depart_leave(conn, stand);
         hf__list_remove(&stand->renewal);
         hf__lease_aim(stand, NULL);
         stand->looked_ns = 0; /* what was heard of the others is out of date */
@@ -441,7 +486,7 @@ static void evict(struct hf__etcd *conn, struct hf__stand *stand)
 
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, key, stand->evict_revision);
-    hf__txn_delete(&txn, key);
+    hf__txn_delete(&txn, key, false);
     (void)hf__query_send(conn, HF__QUERY_NONE, HF__WAY_CALLS, &txn.request.base);
     stand->evict_at_ns = HF__NEVER;
 }

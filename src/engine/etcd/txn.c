@@ -8,7 +8,10 @@
 
 void hf__txn_init(struct hf__txn *txn)
 {
-    *txn = (struct hf__txn){ .request = HF__ETCD__TXN_REQUEST__INIT };
+    /* Its parts are made as they are added: all of them are over three kilobytes. */
+    txn->request = (Hf__Etcd__TxnRequest)HF__ETCD__TXN_REQUEST__INIT;
+    txn->operation_count = 0;
+    txn->otherwise = false;
     txn->request.compare = txn->compare_list;
     txn->request.success = txn->success_list;
     txn->request.failure = txn->failure_list;
@@ -20,7 +23,7 @@ static Hf__Etcd__Compare *compare(struct hf__txn *txn, ProtobufCBinaryData key,
     size_t index = txn->request.n_compare++;
     Hf__Etcd__Compare *condition = &txn->compares[index];
 
-    assert(index < HF__TXN_PARTS);
+    assert(index < HF__TXN_COMPARES);
     *condition = (Hf__Etcd__Compare)HF__ETCD__COMPARE__INIT;
     condition->result = HF__ETCD__COMPARE__COMPARE_RESULT__EQUAL;
     condition->target = target;
@@ -64,13 +67,12 @@ static struct hf__txn_operation *operation(struct hf__txn *txn)
 {
     struct hf__txn_operation *part = &txn->operations[txn->operation_count++];
 
-    assert(txn->operation_count <= 2 * HF__TXN_PARTS);
+    assert(txn->operation_count <= HF__TXN_OPERATIONS);
     part->operation = (Hf__Etcd__RequestOp)HF__ETCD__REQUEST_OP__INIT;
     if (txn->otherwise)
         txn->failure_list[txn->request.n_failure++] = &part->operation;
     else
         txn->success_list[txn->request.n_success++] = &part->operation;
-    assert(txn->request.n_success <= HF__TXN_PARTS && txn->request.n_failure <= HF__TXN_PARTS);
     return part;
 }
 
@@ -98,13 +100,13 @@ void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryDa
     part->operation.request_put = &part->put;
 }
 
-void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key)
+void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key, bool tells_past)
 {
     struct hf__txn_operation *part = operation(txn);
 
     part->delete_range = (Hf__Etcd__DeleteRangeRequest)HF__ETCD__DELETE_RANGE_REQUEST__INIT;
     part->delete_range.key = key;
-    part->delete_range.prev_kv = true;
+    part->delete_range.prev_kv = tells_past;
     part->operation.request_case = HF__ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     part->operation.request_delete_range = &part->delete_range;
 }

@@ -9,8 +9,8 @@
  * for long, and opened again as soon as one does. Then all look anew.
  *
  * What can go wrong: the server ends the watch, or has forgotten where it was: the connection ends,
- * and with the next one everybody looks anew. Who holds is broken while there is no watch: it is
- * told with its next renewal. */
+ * and with the next one everybody looks anew. Who holds is broken while there is no watch: it looks
+ * when there is one again, which is soon, for it has held for long by then. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -52,7 +52,6 @@ static void open_watch(struct hf__etcd *conn)
         status = hf__rpc_send(rpc, conn->watch.call,
                               (struct hf__rpc_bytes){ hf__buffer_front(&conn->packed),
                                                       hf__buffer_count(&conn->packed) });
-    conn->watch.wanted_ns = conn->now_ns;
     conn->watch.look_ns = 0;
     if (status < 0)
         hf__etcd_end(conn, hf__error_set(conn->base.error, status, "the server cannot be watched"));
@@ -155,7 +154,8 @@ static void hear_up(struct hf__etcd *conn, int64_t revision)
         struct hf__stand *stand = (struct hf__stand *)entry;
 
         stand->looked_ns = 0;
-        if (stand->state == HF__STAND_QUEUED) {
+        if (stand->state == HF__STAND_QUEUED ||
+            (stand->state == HF__STAND_HELD && stand->revision <= revision)) {
             entry->changed = true;
             hf__roll_tell(&conn->roll, entry);
         }
