@@ -2,7 +2,7 @@
 
 A store derives from Field: which servers it has, where they are, what it is measured beside, and
 which floors there are. Servers are put on a CPU: `split` is the clients on one CPU and the servers
-on another, `same` all of them on one. `holdfast bench` measures ours and raw in turns; other
+on another, `same` all of them on one; `free` is as the scheduler likes. `holdfast bench` measures ours and raw in turns; other
 projects' locks follow, on the same servers and CPUs, as processes of their own. The exit status is
 1 if a floor is missed, 2 if it cannot be measured.
 """
@@ -23,7 +23,7 @@ import servers  # noqa: E402
 PYTHON = "/usr/bin/python3"  # Debian's, which sees Debian's modules
 IDLE_S = "10"
 KEEP_S = "90"
-PLACEMENTS = ("split", "same")
+PLACEMENTS = ("split", "same", "free")
 CPU_PERCENT_MAX = 2  # W7
 REQUESTS_PER_S_MAX = 1  # W6
 
@@ -32,16 +32,16 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def pin(pid, cpu):
+def pin(pid, cpus):
     """A process with all its threads."""
     for thread in os.listdir(f"/proc/{pid}/task"):
-        os.sched_setaffinity(int(thread), {cpu})
+        os.sched_setaffinity(int(thread), cpus)
 
 
-def run_on(cpu, words):
-    """Runs it on that CPU; returns the JSON that it prints."""
+def run_on(cpus, words):
+    """Runs it there; returns the JSON that it prints."""
     done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, text=True,
-                          preexec_fn=lambda: os.sched_setaffinity(0, {cpu}), check=False)
+                          preexec_fn=lambda: os.sched_setaffinity(0, cpus), check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{words[0]} ended with status {done.returncode}")
     return json.loads(done.stdout)
@@ -55,7 +55,7 @@ def has_module(name):
 class Field:
     """The servers, the CPUs, and what was found there."""
 
-    # What is measured, and the floor of ours/raw: {recipe: {workload: floor}}; a number for both
+    # What is measured, and the floor of ours/raw: {recipe: {workload: floor}}; a number for all
     # placements, or one for each; None is no floor. Of W5 it is times that are compared, and so the
     # most that is allowed.
     ratios = {}
@@ -65,6 +65,7 @@ class Field:
     peers_at = {}  # {recipe: the peers that do the same}
     peer_workloads = ("W1", "W3")  # that peers are measured in
     client = ""  # the package of the raw client
+    placements = ("split", "same")
 
     def add_servers(self, place):
         """Starts them."""
@@ -98,49 +99,49 @@ class Field:
         self.add_servers(place)
 
     def place(self, placement):
-        """Puts the servers where they belong; returns the CPU of the clients."""
-        cpu = self.cpus[1 if placement == "split" else 0]
+        """Puts the servers where they belong; returns the CPUs of the clients."""
+        own = {"split": {self.cpus[-1]}, "same": {self.cpus[0]}, "free": set(self.cpus)}[placement]
         for server in self.every_server():
-            pin(server.process.pid, cpu)
-        return self.cpus[0]
+            pin(server.process.pid, own)
+        return own if placement == "free" else {self.cpus[0]}
 
-    def bench(self, cpu, recipe, workloads, seconds):
-        """The rows of `holdfast bench`; on one CPU it is `free` that has the figures."""
+    def bench(self, cpus, recipe, workloads, seconds):
+        """The rows of `holdfast bench`, which pins nothing itself."""
         say(f"{recipe} {workloads} ...")
-        rows = run_on(cpu, [self.arguments.build / "holdfast", "bench", "--json", "--url",
+        rows = run_on(cpus, [self.arguments.build / "holdfast", "bench", "--json", "--url",
                             self.url(recipe), "--workload", workloads, "--seconds", seconds,
                             "--slices", self.arguments.slices])
         return [row for row in rows if row["placement"] == "free"]
 
-    def run_peer(self, cpu, peer, recipe, workload):
+    def run_peer(self, cpus, peer, recipe, workload):
         say(f"{peer} {workload} ...")
         before, behind = self.peer_command(peer, recipe)
-        return run_on(cpu, [*before, workload, self.arguments.seconds, *behind])
+        return run_on(cpus, [*before, workload, self.arguments.seconds, *behind])
 
     def measure(self, recipe, placement):
-        cpu = self.place(placement)
-        rows = self.bench(cpu, recipe, ",".join(self.ratios[recipe]), self.arguments.seconds)
+        cpus = self.place(placement)
+        rows = self.bench(cpus, recipe, ",".join(self.ratios[recipe]), self.arguments.seconds)
         if all(row["raw"]["p50_us"] is None for row in rows):
             raise RuntimeError(f"no raw figures: was this build set up without {self.client}? "
                                "'make clean' and build again")
         for row in rows:
             workload = row["workload"]
             row["placement"] = placement
-            row["peers"] = {peer: self.run_peer(cpu, peer, recipe, workload)
+            row["peers"] = {peer: self.run_peer(cpus, peer, recipe, workload)
                             for peer in self.peers_at.get(recipe, ())
                             if peer in self.peers and workload in self.peer_workloads}
             self.rows.append(row)
 
     def measure_alone(self, recipe, workload, seconds):
         """What has no raw side and is the same wherever it runs."""
-        cpu = self.place(PLACEMENTS[0] if len(self.cpus) > 1 else PLACEMENTS[1])
-        self.rows += self.bench(cpu, recipe, workload, seconds)
+        cpus = self.place("split")
+        self.rows += self.bench(cpus, recipe, workload, seconds)
 
     def measure_all(self):
         arguments = self.arguments
         for placement in arguments.placements:
-            if placement == "split" and len(self.cpus) < 2:
-                say("split is left out: there is only one CPU")
+            if placement != "same" and len(self.cpus) < 2:
+                say(f"{placement} is left out: there is only one CPU")
                 continue
             for recipe in arguments.recipes:
                 self.measure(recipe, placement)
@@ -225,13 +226,14 @@ def words_of(known):
     return parse
 
 
-def parse_arguments(description, recipes):
+def parse_arguments(kind, description):
+    recipes = tuple(kind.ratios)
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--seconds", default="5", help="for each workload and placement (5)")
     parser.add_argument("--slices", default="9", help="so often ours and raw take turns (9)")
     parser.add_argument("--recipes", type=words_of(recipes), default=recipes, metavar="LIST")
-    parser.add_argument("--placements", type=words_of(PLACEMENTS), default=PLACEMENTS,
+    parser.add_argument("--placements", type=words_of(PLACEMENTS), default=kind.placements,
                         metavar="LIST")
     parser.add_argument("--no-peers", action="store_true", help="ours and raw only")
     parser.add_argument("--long", action="store_true",
@@ -255,7 +257,7 @@ def measure(kind, arguments):
 
 def run(kind, description):
     """Measures a store; returns the exit status."""
-    arguments = parse_arguments(description, tuple(kind.ratios))
+    arguments = parse_arguments(kind, description)
     try:
         field = measure(kind, arguments)
     except (OSError, RuntimeError, ValueError, servers.ServerError) as error:

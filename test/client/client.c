@@ -13,6 +13,7 @@
  *                                  often: how many turns they had, and how many connections were
  *                                  lost meanwhile
  *     gather COUNT LEASE_MS NAME   takes as many locks, NAME-NUMBER
+ *     muster COUNT LEASE_MS NAME   tries to, each by a thread of its own: what each was answered
  *     scatter    gives them back, each by a thread of its own: what each was answered
  *     lease MS    mode MODE    of what is opened, acquired and started from then on
  *     hold    waits for the end of validity; prints when it was last seen, in ns since boot
@@ -304,14 +305,19 @@ static void do_turns(struct world *world)
     printf("%" PRId64 " %" PRIu64 "\n", turns, stats.reconnected);
 }
 
+static void make_room(struct world *world)
+{
+    world->gathered_count = (size_t)world->first;
+    world->gathered = calloc(world->gathered_count, sizeof(*world->gathered));
+    assert(world->gathered);
+}
+
 static void do_gather(struct world *world)
 {
     struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
     char name[NAME_BYTES];
 
-    world->gathered_count = (size_t)world->first;
-    world->gathered = calloc(world->gathered_count, sizeof(*world->gathered));
-    assert(world->gathered);
+    make_room(world);
     options.lease_ms = world->second;
     for (size_t i = 0; i < world->gathered_count; i++) {
         name_of(world, i, name);
@@ -328,13 +334,39 @@ static void *give_back(void *context)
     return NULL;
 }
 
-static void do_scatter(struct world *world)
+/* What each of them was answered. */
+static void tell_statuses(struct world *world, void *(*act)(void *))
 {
-    struct thread *threads = run_threads(world, world->gathered_count, give_back);
+    struct thread *threads = run_threads(world, world->gathered_count, act);
 
     for (size_t i = 0; i < world->gathered_count; i++)
         printf("%d%c", threads[i].status, i + 1 < world->gathered_count ? ' ' : '\n');
     free(threads);
+}
+
+static void *try_one(void *context)
+{
+    struct thread *thread = context;
+    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
+    char name[NAME_BYTES];
+
+    name_of(thread->world, thread->number, name);
+    options.lease_ms = thread->world->second;
+    options.wait_ms = 0;
+    thread->status =
+        hf_acquire(thread->world->client, name, &options, &thread->world->gathered[thread->number]);
+    return NULL;
+}
+
+static void do_muster(struct world *world)
+{
+    make_room(world);
+    tell_statuses(world, try_one);
+}
+
+static void do_scatter(struct world *world)
+{
+    tell_statuses(world, give_back);
     free(world->gathered);
     world->gathered = NULL;
 }
@@ -365,7 +397,7 @@ static const struct {
     { "promises", 0, do_promises }, { "downgrade", 0, do_downgrade }, { "hold", 0, do_hold },
     { "cancel", 0, do_cancel },     { "remaining", 0, do_remaining }, { "lease", 1, do_lease },
     { "mode", 1, do_mode },         { "crowd", 2, do_crowd },         { "turns", 2, do_turns },
-    { "gather", 2, do_gather },     { "scatter", 0, do_scatter },
+    { "gather", 2, do_gather },     { "scatter", 0, do_scatter },     { "muster", 2, do_muster },
 };
 
 static void obey(struct world *world, char *line)

@@ -13,12 +13,14 @@
 #include "holdfast/holdfast.h"
 #include "store.h"
 
-#define LEASE_NS  (30 * HF__NS_PER_S)
-#define ANSWER_NS (60 * HF__NS_PER_S)
-#define HANG_MS   20000 /* an end to waiting, not a measure */
-#define CLAIMS    5
-#define TURNS     200 /* after fewer nobody is told any more what happens to a lock */
-#define GRACE_NS  (20 * HF__NS_PER_S)
+#define LEASE_NS   (30 * HF__NS_PER_S)
+#define ANSWER_NS  (60 * HF__NS_PER_S)
+#define HANG_MS    20000 /* an end to waiting, not a measure */
+#define CLAIMS     5
+#define TURNS      200 /* after fewer nobody is told any more what happens to a lock */
+#define GRACE_NS   (20 * HF__NS_PER_S)
+#define TRAVELLERS 16
+#define REFUSAL_MS 200 /* by then a refusal is there, most likely */
 
 extern const struct hf__engine hf__etcd_engine;
 
@@ -27,6 +29,7 @@ struct desk {
     struct hf__env env;
     struct hf__url url;
     struct hf__conn *conn;
+    uint8_t number; /* no two on one store have the same */
 };
 
 static int advance(struct desk *desk, struct hf__reply *out_reply)
@@ -51,7 +54,7 @@ static void desk_connect(struct desk *desk)
     struct hf__conn_options options = { .url = &desk->url,
                                         .purpose = "test",
                                         .lease_ns = LEASE_NS,
-                                        .client_id = 1,
+                                        .client_id = 1u + desk->number,
                                         .carries_calls = true,
                                         .carries_keeping = true };
     struct hf__reply reply;
@@ -93,23 +96,43 @@ static void desk_close(struct desk *desk)
     store_stop(&desk->store);
 }
 
+/* What is asked for, but for what every question has. */
+struct wish {
+    enum hf__request_kind kind;
+    uint64_t claim;
+    uint64_t lock; /* 0: as the claim */
+    uint64_t grace_ns;
+    uint64_t fence;
+    uint64_t answer_ns; /* 0: ANSWER_NS */
+    bool is_long;       /* the name */
+};
+
+static void ask_for(struct desk *desk, const struct wish *wish)
+{
+    uint8_t token[HF__TOKEN_BYTES] = { (uint8_t)wish->claim, desk->number };
+    char name[HF_NAME_BYTES_MAX];
+    uint64_t answer_ns = wish->answer_ns ? wish->answer_ns : ANSWER_NS;
+    struct hf__request request = { .ticket = { .kind = wish->kind, .claim_id = wish->claim },
+                                   .name = name,
+                                   .name_bytes = wish->is_long ? sizeof(name) : 2,
+                                   .token = token,
+                                   .queueing = true,
+                                   .lease_ns = LEASE_NS,
+                                   .grace_ns = wish->grace_ns,
+                                   .fence = wish->fence,
+                                   .deadline_ns = hf__clock_now_ns() + answer_ns };
+
+    memset(name, '/', sizeof(name)); /* which makes a key longer than other bytes do */
+    name[0] = 'n';
+    name[1] = (char)('0' + (wish->lock ? wish->lock : wish->claim));
+    CHECK_EQUAL(hf__etcd_engine.submit(desk->conn, &request), HF_OK);
+}
+
 /* `number`: of the claim, and of the lock. */
 static void ask_with(struct desk *desk, enum hf__request_kind kind, uint64_t number,
                      uint64_t grace_ns, uint64_t fence)
 {
-    uint8_t token[HF__TOKEN_BYTES] = { (uint8_t)number };
-    char name[8] = { 'n', (char)('0' + number) };
-    struct hf__request request = { .ticket = { .kind = kind, .claim_id = number },
-                                   .name = name,
-                                   .name_bytes = 2,
-                                   .token = token,
-                                   .queueing = true,
-                                   .lease_ns = LEASE_NS,
-                                   .grace_ns = grace_ns,
-                                   .fence = fence,
-                                   .deadline_ns = hf__clock_now_ns() + ANSWER_NS };
-
-    CHECK_EQUAL(hf__etcd_engine.submit(desk->conn, &request), HF_OK);
+    ask_for(desk, &(struct wish){ kind, number, .grace_ns = grace_ns, .fence = fence });
 }
 
 static void ask(struct desk *desk, enum hf__request_kind kind, uint64_t number)
@@ -208,7 +231,7 @@ TEST(engine, who_was_broken_and_heard_nothing_is_told_when_it_gives_back)
     struct hf__reply reply;
 
     desk_open(&desk);
-    other = (struct desk){ .store = desk.store };
+    other = (struct desk){ .store = desk.store, .number = 1 };
     desk_connect(&other);
     for (int i = 0; i < TURNS; i++)
         CHECK(give_back(&desk, take_turn(&desk, i % 2 == 0 ? 0 : GRACE_NS)));
@@ -235,7 +258,7 @@ TEST(engine, who_was_broken_while_there_was_no_watch_hears_it_when_there_is_one)
     uint64_t fence;
 
     desk_open(&desk);
-    other = (struct desk){ .store = desk.store };
+    other = (struct desk){ .store = desk.store, .number = 1 };
     desk_connect(&other);
     for (int i = 0; i < TURNS; i++)
         CHECK(give_back(&desk, take_turn(&desk, 0)));
@@ -252,5 +275,238 @@ TEST(engine, who_was_broken_while_there_was_no_watch_hears_it_when_there_is_one)
             ask(&desk, HF__REQUEST_RENEW, 1); /* as the core does */
     }
     desk_leave(&other);
+    desk_close(&desk);
+}
+
+/* --- several at once --- */
+
+static void take(struct desk *desk, uint64_t number)
+{
+    struct hf__reply reply;
+
+    ask(desk, HF__REQUEST_CLAIM, number);
+    await(desk, &reply);
+    CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+}
+
+static void give(struct desk *desk, uint64_t number)
+{
+    struct hf__reply reply;
+
+    ask(desk, HF__REQUEST_RELEASE, number);
+    await(desk, &reply);
+    CHECK(reply.kind == HF__REPLY_GONE && reply.released);
+}
+
+/* The answers to so many claims, 1 and up, in whatever order they come: the server answers questions
+ * of one connection side by side. */
+static void hear_all(struct desk *desk, uint64_t count, struct hf__reply out_replies[CLAIMS + 1])
+{
+    struct hf__reply reply;
+
+    for (uint64_t i = 1; i <= count; i++)
+        out_replies[i].kind = HF__REPLY_FAILED;
+    for (uint64_t i = 1; i <= count; i += reply.ticket.kind != HF__REQUEST_NONE) {
+        await(desk, &reply);
+        if (reply.ticket.kind == HF__REQUEST_NONE)
+            continue; /* news */
+        CHECK(reply.ticket.claim_id >= 1 && reply.ticket.claim_id <= count);
+        CHECK_EQUAL(out_replies[reply.ticket.claim_id].kind, HF__REPLY_FAILED);
+        out_replies[reply.ticket.claim_id] = reply;
+    }
+}
+
+static void claim_all(struct desk *desk, uint64_t count)
+{
+    for (uint64_t i = 1; i <= count; i++)
+        ask(desk, HF__REQUEST_CLAIM, i);
+}
+
+TEST(convoy, what_is_claimed_at_once_goes_by_one_transaction)
+{
+    struct hf__reply replies[CLAIMS + 1];
+    struct desk desk = { 0 };
+
+    desk_open(&desk);
+    take(&desk, 9); /* there is a lease now */
+    claim_all(&desk, CLAIMS);
+    hear_all(&desk, CLAIMS, replies);
+    for (uint64_t i = 1; i <= CLAIMS; i++) {
+        CHECK_EQUAL(replies[i].kind, HF__REPLY_GRANTED);
+        CHECK_EQUAL(replies[i].fence, replies[1].fence); /* one revision for all of them */
+    }
+    desk_close(&desk);
+}
+
+TEST(convoy, there_is_room_for_the_longest_names_of_as_many_as_may_travel)
+{
+    struct desk desk = { 0 };
+    struct hf__reply reply;
+
+    desk_open(&desk);
+    take(&desk, 9);
+    for (uint64_t i = 0; i <= TRAVELLERS; i++)
+        ask_for(&desk, &(struct wish){ HF__REQUEST_CLAIM, 10 + i, .is_long = true });
+    for (uint64_t i = 0; i <= TRAVELLERS; i++) {
+        await(&desk, &reply);
+        CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+    }
+    desk_close(&desk);
+}
+
+TEST(convoy, what_is_given_back_travels_with_what_is_claimed)
+{
+    struct hf__reply replies[CLAIMS + 1];
+    struct desk desk = { 0 };
+    uint64_t before;
+
+    desk_open(&desk);
+    claim_all(&desk, 2);
+    hear_all(&desk, 2, replies);
+    before = replies[1].fence > replies[2].fence ? replies[1].fence : replies[2].fence;
+    ask(&desk, HF__REQUEST_RELEASE, 1);
+    ask(&desk, HF__REQUEST_CLAIM, 3);
+    ask(&desk, HF__REQUEST_RELEASE, 2);
+    ask(&desk, HF__REQUEST_CLAIM, 4);
+    hear_all(&desk, 4, replies);
+    CHECK(replies[1].released && replies[2].released);
+    CHECK_EQUAL(replies[3].fence / 256, before / 256 + 1);
+    CHECK_EQUAL(replies[4].fence, replies[3].fence);
+    take(&desk, 5);
+    CHECK_TEXT(store_ask(&desk.store, "get holdfast/n1 --prefix --keys-only"), "");
+    desk_close(&desk);
+}
+
+/* Nobody is told in which of the lines somebody stands. */
+TEST(convoy, one_that_is_held_keeps_nobody_else_waiting)
+{
+    struct hf__reply replies[CLAIMS + 1];
+    struct desk desk = { 0 };
+    struct desk other;
+    struct hf__reply reply;
+
+    desk_open(&desk);
+    other = (struct desk){ .store = desk.store, .number = 1 };
+    desk_connect(&other);
+    take(&other, 3);
+    take(&desk, 9);
+    claim_all(&desk, CLAIMS);
+    ask(&desk, HF__REQUEST_RELEASE, 9);
+    await(&desk, &reply); /* in either case */
+    CHECK(reply.ticket.claim_id == 9 && reply.kind == HF__REPLY_GONE && reply.released);
+    hear_all(&desk, CLAIMS, replies);
+    for (uint64_t i = 1; i <= CLAIMS; i++)
+        CHECK_EQUAL(replies[i].kind, i == 3 ? HF__REPLY_QUEUED : HF__REPLY_GRANTED);
+    give(&other, 3);
+    await(&desk, &reply);
+    CHECK_EQUAL(reply.ticket.claim_id, 3);
+    CHECK_EQUAL(reply.kind, HF__REPLY_CHANGED);
+    take(&desk, 3);
+    desk_leave(&other);
+    desk_close(&desk);
+}
+
+/* Whichever comes first; together they would both find the line empty. */
+static void check_rivals(struct desk *desk, uint64_t count)
+{
+    struct hf__reply replies[CLAIMS + 1];
+    int granted = 0;
+
+    for (uint64_t i = 1; i <= count; i++)
+        ask_for(desk, &(struct wish){ HF__REQUEST_CLAIM, i, .lock = i == 2 ? 2 : 7 });
+    hear_all(desk, count, replies);
+    for (uint64_t i = 1; i <= count; i++) {
+        CHECK(replies[i].kind == HF__REPLY_GRANTED || replies[i].kind == HF__REPLY_QUEUED);
+        granted += i != 2 && replies[i].kind == HF__REPLY_GRANTED;
+    }
+    CHECK_EQUAL(replies[2].kind, HF__REPLY_GRANTED);
+    CHECK_EQUAL(granted, 1);
+}
+
+TEST(convoy, claims_of_one_lock_never_travel_together)
+{
+    struct desk desk = { 0 };
+
+    desk_open(&desk);
+    take(&desk, 9);
+    check_rivals(&desk, 4);
+    desk_close(&desk);
+}
+
+TEST(convoy, claims_of_one_lock_that_waited_for_a_lease_never_do)
+{
+    struct desk desk = { 0 };
+
+    desk_open(&desk);
+    check_rivals(&desk, 4);
+    desk_close(&desk);
+}
+
+/* What has not left may be taken back: nobody may find its key later. */
+TEST(convoy, a_claim_that_was_given_up_before_it_travelled_is_not_made)
+{
+    struct desk desk = { 0 };
+    struct hf__reply reply;
+
+    desk_open(&desk);
+    take(&desk, 9);
+    desk.conn->pace = HF__PACE_LATER;
+    ask_for(&desk, &(struct wish){ HF__REQUEST_CLAIM, 1, .answer_ns = 1 });
+    await(&desk, &reply);
+    CHECK(reply.ticket.claim_id == 1 && reply.kind == HF__REPLY_FAILED);
+    ask(&desk, HF__REQUEST_CLAIM, 2);
+    ask(&desk, HF__REQUEST_RELEASE, 2);
+    await(&desk, &reply);
+    CHECK(reply.ticket.claim_id == 2 && reply.kind == HF__REPLY_GONE && !reply.released);
+    desk.conn->pace = HF__PACE_AT_ONCE;
+    give(&desk, 9);
+    CHECK_TEXT(store_ask(&desk.store, "get holdfast/n --prefix --keys-only"), "");
+    desk_close(&desk);
+}
+
+/* The client still believes in it. */
+static void revoke_lease(struct desk *desk)
+{
+    const char *list;
+    char id[32] = "";
+
+    take(desk, 9);
+    give(desk, 9);
+    list = strchr(store_ask(&desk->store, "lease list"), '\n');
+    CHECK(list && sscanf(list, "%31s", id) == 1);
+    (void)store_ask(&desk->store, "lease revoke %s", id);
+}
+
+TEST(convoy, claims_by_a_lease_that_was_revoked_are_made_by_another)
+{
+    struct hf__reply replies[CLAIMS + 1];
+    struct desk desk = { 0 };
+
+    desk_open(&desk);
+    revoke_lease(&desk);
+    claim_all(&desk, CLAIMS);
+    hear_all(&desk, CLAIMS, replies);
+    for (uint64_t i = 1; i <= CLAIMS; i++)
+        CHECK_EQUAL(replies[i].kind, HF__REPLY_GRANTED);
+    desk_close(&desk);
+}
+
+/* Two have left when that is found out, and two have not. */
+TEST(convoy, claims_whose_lease_ends_before_they_travel_get_another)
+{
+    struct hf__reply replies[CLAIMS + 1];
+    struct desk desk = { 0 };
+
+    desk_open(&desk);
+    revoke_lease(&desk);
+    claim_all(&desk, 2);
+    CHECK_EQUAL(advance(&desk, &replies[0]), 0);
+    desk.conn->pace = HF__PACE_LATER;
+    ask(&desk, HF__REQUEST_CLAIM, 3);
+    ask(&desk, HF__REQUEST_CLAIM, 4);
+    (void)poll(NULL, 0, REFUSAL_MS);
+    hear_all(&desk, 4, replies);
+    for (uint64_t i = 1; i <= 4; i++)
+        CHECK_EQUAL(replies[i].kind, HF__REPLY_GRANTED);
     desk_close(&desk);
 }

@@ -225,7 +225,6 @@ DELETIONS = {
 }
 
 
-
 def each_deletion(change):
     """Of those that go by one transaction."""
     return operations(lambda parts: [pack((3, change(get(part, 3) or b""))) for part in parts])
@@ -241,6 +240,16 @@ DELETED_TOGETHER = {
     "one too many": operations(lambda parts: parts + parts[-1:]),
     "one too few": operations(lambda parts: parts[:-1]),
     "the last of another kind": operations(lambda parts: parts[:-1] + [pack((1, b""))]),
+}
+
+CONVOYS = {
+    "one too many": operations(lambda parts: parts + parts[-1:]),
+    "one too few": operations(lambda parts: parts[:-1]),
+    "the first of another kind": operations(lambda parts: [pack((1, b""))] + parts[1:]),
+    "the last of another kind": operations(lambda parts: parts[:-1] + [pack((1, b""))]),
+    "in vain": written(lambda message: but(message, (2, None), (3, None))),
+    "in vain, with all that was done": written(lambda message: but(message, (2, None))),
+    "the last twice, and not the first": operations(lambda parts: parts[1:] + parts[-1:]),
 }
 
 # --- the watch ---
@@ -330,6 +339,7 @@ OWN = {
     "move": TXNS | REVISIONS, "lower": TXNS | REVISIONS, "undo": TXNS | LINES, "break": TXNS,
     "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT,
     "term": TERMS, "delete": DELETIONS, "deletes": TXNS | DELETED_TOGETHER,
+    "convoy": TXNS | REVISIONS | CONVOYS,
     "created": CREATED | LYING_CREATED, "event": EVENTS | LYING_EVENTS | FLOODS,
     "probe": REVISIONS, "hello": REVISIONS,
 }

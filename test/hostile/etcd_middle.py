@@ -36,8 +36,8 @@ def step_of_txn(request):
     """The conditions tell them apart, and what is done."""
     targets = [http2.get(one, 2) or 0 for one in http2.every(request, 1)]
     puts = [http2.get(one, 2) for one in http2.every(request, 2) if http2.get(one, 2) is not None]
-    if targets == [0, 0]:
-        return "hope"
+    if targets and not any(targets):
+        return "hope" if len(http2.every(request, 2)) == 1 else "convoy"
     if targets == [1, 0]:
         return "claim"
     if targets == [1, 4]:
@@ -51,6 +51,7 @@ def step_of_txn(request):
     return {b"r": "lower", b"!": "break"}.get((http2.get(puts[0], 2) or b"")[:1], "move")
 
 
+HOPEFUL = ("", "hope", "convoy")  # the steps where claims may hope that nobody is there
 NONE_THERE, MANY_THERE = b"\x20\x00\x82\x04", b"\x20\x7f\x82\x04"  # versions 0 and 127
 
 
@@ -158,7 +159,7 @@ class Link(middle.Link):
                 self.begin(number, payload)
             elif kind == http2.DATA and number in self.calls:
                 self.calls[number].request += payload
-                if self.calls[number].name == "txn" and self.middle.step not in ("", "hope"):
+                if self.calls[number].name == "txn" and self.middle.step not in HOPEFUL:
                     raw = in_vain(raw)
             elif kind == http2.SETTINGS and not flags & http2.ACK:
                 self.note_settings(payload)

@@ -14,7 +14,6 @@
 #include "engine/etcd/etcd.h"
 
 #define PACKED_BYTES_MAX (1u << 20)
-#define KEYS_BYTES_MAX   (1u << 16)
 #define MEMBERS_MIN      3 /* for one of them to be missed by nobody */
 
 extern const struct hf__engine hf__etcd_engine;
@@ -55,8 +54,7 @@ static void be_born(struct hf__etcd *conn, const struct hf__conn_options *option
     hf__list_init(&conn->leases);
     hf__list_init(&conn->quests);
     hf__list_init(&conn->free_quests);
-    hf__list_init(&conn->departing.stands);
-    hf__buffer_init(&conn->departing.keys, conn->base.env, KEYS_BYTES_MAX);
+    hf__convoy_init(&conn->convoy, conn->base.env);
     hf__roll_init(&conn->roll, conn->base.env);
     hf__buffer_init(&conn->packed, conn->base.env, PACKED_BYTES_MAX);
     hf__memory_init(&conn->memory, conn->base.env, HF__MESSAGE_MEMORY_MAX);
@@ -91,7 +89,7 @@ static bool etcd_parting(struct hf__conn *base)
         conn->is_parting = true;
         hf__lease_revoke_all(conn);
     }
-    return !conn->ending && (hf__depart_waits(conn) || !hf__list_empty(&conn->quests));
+    return !conn->ending && (hf__convoy_waits(conn) || !hf__list_empty(&conn->quests));
 }
 
 static void etcd_close(struct hf__conn *base)
@@ -111,7 +109,7 @@ static void etcd_close(struct hf__conn *base)
     hf__query_done(conn);
     hf__rank_done(conn);
     hf__roll_done(&conn->roll);
-    hf__buffer_done(&conn->departing.keys);
+    hf__convoy_done(&conn->convoy);
     hf__buffer_done(&conn->packed);
     hf__memory_done(&conn->memory);
     explicit_bzero(conn->password, sizeof(conn->password));
@@ -491,10 +489,11 @@ static void etcd_pollset(struct hf__conn *base, struct hf__pollset *set)
 /* Answers to several questions come together, if nobody is in a hurry, and so do the next. */
 static bool awaits_one(const struct hf__etcd *conn)
 {
-    const struct hf__list *first = conn->quests.next;
+    const struct hf__quest *first = HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place);
+    const struct hf__quest *last = HF__LIST_ENTRY(conn->quests.prev, struct hf__quest, place);
 
-    return first != &conn->quests && first->next == &conn->quests &&
-           HF__LIST_ENTRY(conn->quests.next, struct hf__quest, place)->way == HF__WAY_CALLS;
+    return !hf__list_empty(&conn->quests) && first->number == last->number &&
+           first->way == HF__WAY_CALLS;
 }
 
 static int etcd_listen(struct hf__conn *base)
@@ -503,7 +502,7 @@ static int etcd_listen(struct hf__conn *base)
     const void *bytes;
     int fd = -1;
 
-    if (!conn->ending && conn->greeted && awaits_one(conn) && !hf__depart_waits(conn) &&
+    if (!conn->ending && conn->greeted && awaits_one(conn) && !hf__convoy_waits(conn) &&
         hf__rpc_output(conn->links[HF__WAY_CALLS].rpc, &bytes) == 0)
         fd = hf__stream_listener(conn->links[HF__WAY_CALLS].stream);
     base->is_heard = fd >= 0;

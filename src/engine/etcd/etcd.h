@@ -43,10 +43,10 @@ enum hf__query {
     HF__QUERY_REVOKE,
     HF__QUERY_CLAIM,
     HF__QUERY_LOOK,
-    HF__QUERY_DELETE,  /* the own key */
-    HF__QUERY_UNDO,    /* the same, where a claim may still be under way */
-    HF__QUERY_DELETES, /* the own keys of several stands */
-    HF__QUERY_MOVE,    /* to another lease */
+    HF__QUERY_DELETE, /* the own key */
+    HF__QUERY_UNDO,   /* the same, where a claim may still be under way */
+    HF__QUERY_CONVOY, /* claims that hope, and the own keys of others are deleted */
+    HF__QUERY_MOVE,   /* to another lease */
     HF__QUERY_LOWER,
     HF__QUERY_LIST,
     HF__QUERY_TERM, /* how long a lease that was listed has to live */
@@ -66,7 +66,7 @@ struct hf__quest {
                               * nothing */
     int64_t lease_id;
     bool raises_guard;      /* of the lease that the stand is about to leave */
-    bool hopes;             /* that nobody is in the line */
+    bool hopes;             /* a claim: that nobody is in the line */
     int64_t seen_revision;  /* when it was asked */
     struct hf__quest *next; /* that travels by the same question; NULL: none does */
 };
@@ -123,8 +123,8 @@ struct hf__stand {
     struct hf__list lodger;    /* in lease->stands */
     struct hf__lease *next;    /* where it wants to move; NULL: it does not */
     struct hf__list renewal;   /* in lease->renewals or lease->waiting */
-    struct hf__list departure; /* in conn->departing.stands */
-    bool departs_alone;        /* others were refused with it, or it with them */
+    struct hf__list travel;    /* in conn->convoy.claims or .departures */
+    bool travels_alone;        /* others were refused with it, or it with them */
     enum hf__stand_state state;
     bool queueing;
     bool is_fixed;
@@ -211,12 +211,14 @@ struct hf__listing {
     struct hf__reply reply;
 };
 
-/* Stands whose keys are deleted when the connection writes next. */
-struct hf__departures {
-    struct hf__list stands;
-    size_t count;
-    bool is_refused;        /* the server takes no such transaction */
-    struct hf__buffer keys; /* while it is written down */
+/* Stands that are asked for by one transaction when the connection writes next. */
+#define HF__CONVOY_MAX 16
+struct hf__convoy {
+    struct hf__list claims; /* of one lease, and of different locks */
+    struct hf__list departures;
+    size_t count;            /* of both */
+    bool is_refused;         /* the server takes no such transaction */
+    struct hf__buffer texts; /* while it is written down */
 };
 
 /* One of the two connections. */
@@ -254,7 +256,7 @@ struct hf__etcd {
     struct hf__list leases;
     struct hf__list quests;
     struct hf__list free_quests;
-    struct hf__departures departing;
+    struct hf__convoy convoy;
     uint64_t quest_count;   /* so many were asked, ... */
     uint64_t sent_quests;   /* ... and so many of them have left */
     uint64_t held_since_ns; /* since when the others wait, if they do */
@@ -314,9 +316,9 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
 /* The same, on behalf of a stand: its course, and the lease that the answer is about. */
 struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query,
                                      struct hf__stand *stand, const ProtobufCMessage *message);
-/* One more for which `first` asks, on behalf of another stand; NULL: out of memory, the connection
- * ends. */
-struct hf__quest *hf__query_chain(struct hf__etcd *conn, const struct hf__quest *first,
+/* One more for which the same question asks as for `last`, on behalf of another stand; NULL: out of
+ * memory, the connection ends. */
+struct hf__quest *hf__query_chain(struct hf__etcd *conn, struct hf__quest *last,
                                   struct hf__stand *stand);
 /* Nobody waits for what this stand has asked. */
 void hf__query_forget(struct hf__etcd *conn, const struct hf__stand *stand);
@@ -329,8 +331,8 @@ void *hf__query_unpack(struct hf__etcd *conn, const ProtobufCMessageDescriptor *
                        const struct hf__rpc_event *event);
 
 /* A transaction, while it is written down. */
-#define HF__TXN_COMPARES   4
-#define HF__TXN_OPERATIONS 16
+#define HF__TXN_COMPARES   (HF__CONVOY_MAX + 1) /* and the guard */
+#define HF__TXN_OPERATIONS HF__CONVOY_MAX
 struct hf__txn_operation {
     Hf__Etcd__RequestOp operation;
     union {
@@ -360,6 +362,7 @@ void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryDa
                  int64_t lease);
 /* `tells_past`: the answer has what was deleted. */
 void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key, bool tells_past);
+void hf__txn_do_anyway(struct hf__txn *txn); /* what was added last, if a condition fails, too */
 /* The part of an answer, if it is one of that kind; NULL: it is not. */
 const Hf__Etcd__RangeResponse *hf__txn_ranged(const Hf__Etcd__TxnResponse *response, size_t index);
 
@@ -451,29 +454,35 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 
 /* The server has come so far, and must not fall back. */
 void hf__revision_see(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header);
-/* A question about the stand's key, by this lease; NULL: it could not be sent. */
-struct hf__quest *hf__revision_ask(struct hf__etcd *conn, struct hf__stand *stand,
-                                   enum hf__query query, const struct hf__lease *lease,
-                                   const struct hf__txn *txn);
+/* HF_EPROTOCOL, HF_EINTEGRITY: what an answer says of revisions cannot be. */
+int hf__revision_check(struct hf__etcd *conn, const struct hf__quest *quest,
+                       const Hf__Etcd__TxnResponse *response);
+/* One that hoped has its answer; its part of it was found to be there. */
+void hf__revision_hear_hope(struct hf__etcd *conn, const struct hf__quest *quest,
+                            const Hf__Etcd__TxnResponse *response);
+void hf__revision_again(struct hf__etcd *conn, struct hf__stand *stand); /* with a look */
 /* What its key says. */
 size_t hf__revision_value(const struct hf__stand *stand, char out_value[HF__VALUE_BYTES]);
 
 /* --- hope.c: may a claim take it that nobody is there? --- */
 
 bool hf__hope_may(struct hf__etcd *conn, const struct hf__stand *stand);
-void hf__hope_claim(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__hope_disappoint(struct hf__etcd *conn, const struct hf__stand *stand);
 void hf__hope_revive(struct hf__etcd *conn, const struct hf__stand *stand);
 
-/* --- depart.c: which keys are deleted together? --- */
+/* --- convoy.c: which claims are made, and which keys are deleted, together? --- */
 
-void hf__depart_with_others(struct hf__etcd *conn, struct hf__stand *stand); /* when others are */
-void hf__depart_leave(struct hf__etcd *conn, struct hf__stand *stand);       /* not any more */
-/* Something is asked about this lock, and goes behind the key of it that waits. */
-void hf__depart_pass(struct hf__etcd *conn, const struct hf__rank *line);
-bool hf__depart_waits(const struct hf__etcd *conn); /* somebody does */
-void hf__depart_send(struct hf__etcd *conn);
-void hf__depart_hear(struct hf__etcd *conn, const struct hf__quest *first,
+void hf__convoy_init(struct hf__convoy *convoy, const struct hf__env *env);
+void hf__convoy_done(struct hf__convoy *convoy);
+void hf__convoy_claim(struct hf__etcd *conn,
+                      struct hf__stand *stand); /* it has a lease, and hopes */
+void hf__convoy_delete(struct hf__etcd *conn, struct hf__stand *stand);
+bool hf__convoy_leave(struct hf__etcd *conn, struct hf__stand *stand); /* false: it is not there */
+/* Something is asked about this lock, and goes behind whoever of it waits. */
+void hf__convoy_pass(struct hf__etcd *conn, const struct hf__rank *line);
+bool hf__convoy_waits(const struct hf__etcd *conn); /* somebody does */
+void hf__convoy_send(struct hf__etcd *conn);
+void hf__convoy_hear(struct hf__etcd *conn, const struct hf__quest *first,
                      const struct hf__rpc_event *event);
 
 /* --- watch.c: what happens at the server without our asking --- */

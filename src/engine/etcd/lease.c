@@ -144,6 +144,9 @@ void hf__lease_leave(struct hf__etcd *conn, struct hf__stand *stand)
 
 void hf__lease_void(struct hf__etcd *conn, struct hf__lease *lease)
 {
+    struct hf__list homeless; /* claims that have not left yet: the server will say nothing */
+
+    hf__list_init(&homeless);
     lease->is_alive = false;
     HF__LIST_FOR(node, &lease->stands)
     {
@@ -152,6 +155,8 @@ void hf__lease_void(struct hf__etcd *conn, struct hf__lease *lease)
         hf__list_remove(&stand->lodger);
         hf__list_remove(&stand->renewal);
         stand->lease = NULL;
+        if (stand->state != HF__STAND_LEAVING && hf__convoy_leave(conn, stand))
+            hf__list_append(&homeless, &stand->renewal);
         hf__stand_lose(conn, stand, "expired");
     }
     HF__LIST_FOR(member, &conn->roll.members)
@@ -163,6 +168,11 @@ void hf__lease_void(struct hf__etcd *conn, struct hf__lease *lease)
             hf__lease_aim(stand, NULL);
     }
     drop(conn, lease);
+    HF__LIST_FOR(node, &homeless)
+    {
+        hf__list_remove(node);
+        hf__revision_claim(conn, HF__LIST_ENTRY(node, struct hf__stand, renewal));
+    }
 }
 
 uint64_t hf__lease_left_ns(const struct hf__stand *stand)

@@ -121,13 +121,13 @@ int hf__link_open(struct hf__etcd *conn)
 static bool is_answered_soon(const struct hf__quest *quest)
 {
     return quest->query == HF__QUERY_CLAIM || quest->query == HF__QUERY_LOOK ||
-           quest->query == HF__QUERY_DELETE || quest->query == HF__QUERY_DELETES;
+           quest->query == HF__QUERY_DELETE || quest->query == HF__QUERY_CONVOY;
 }
 
 /* Are more than wait here under way, so that an answer is sure to come soon, and more to wait? */
 static bool awaits_more(const struct hf__etcd *conn)
 {
-    uint64_t waiting = conn->quest_count - conn->sent_quests + conn->departing.count;
+    uint64_t waiting = conn->quest_count - conn->sent_quests + conn->convoy.count;
     uint64_t under_way = 0;
 
     if (waiting >= HELD_MAX)
@@ -177,16 +177,16 @@ static void send_calls(struct hf__etcd *conn)
     struct hf__etcd_link *link = &conn->links[HF__WAY_CALLS];
     const void *bytes;
     size_t count = hf__rpc_output(link->rpc, &bytes);
-    bool departs = hf__depart_waits(conn);
+    bool waits = hf__convoy_waits(conn);
 
     if (!conn->base.holds_back)
         conn->held_since_ns = conn->now_ns;
-    conn->base.holds_back = (count > 0 || departs) && holds_back(conn, count);
+    conn->base.holds_back = (count > 0 || waits) && holds_back(conn, count);
     if (conn->base.holds_back)
         return;
-    hf__depart_send(conn);
+    hf__convoy_send(conn);
     conn->sent_quests = conn->quest_count;
-    if (count > 0 || departs)
+    if (count > 0 || waits)
         write_out(conn, link);
 }
 
@@ -360,5 +360,5 @@ bool hf__link_is_idle(const struct hf__etcd *conn)
         if (!is_quiet(conn, link) || hf__rpc_output(link->rpc, &bytes) > 0)
             return false;
     }
-    return !hf__depart_waits(conn) && conn->now_ns < hf__link_silent_at(conn);
+    return !hf__convoy_waits(conn) && conn->now_ns < hf__link_silent_at(conn);
 }

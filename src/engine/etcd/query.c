@@ -36,7 +36,7 @@ static const char *path_of(enum hf__query query)
     case HF__QUERY_NONE:
     case HF__QUERY_CLAIM:
     case HF__QUERY_LOOK:
-    case HF__QUERY_DELETES:
+    case HF__QUERY_CONVOY:
     case HF__QUERY_UNDO:
     case HF__QUERY_MOVE:
     case HF__QUERY_LOWER:
@@ -117,7 +117,7 @@ struct hf__quest *hf__query_send_for(struct hf__etcd *conn, enum hf__query query
     return quest;
 }
 
-struct hf__quest *hf__query_chain(struct hf__etcd *conn, const struct hf__quest *first,
+struct hf__quest *hf__query_chain(struct hf__etcd *conn, struct hf__quest *last,
                                   struct hf__stand *stand)
 {
     struct hf__quest *quest = take_quest(conn);
@@ -125,8 +125,9 @@ struct hf__quest *hf__query_chain(struct hf__etcd *conn, const struct hf__quest 
     stand->asked++;
     if (!quest)
         return give_up(conn, NULL, HF_ENOMEM);
-    *quest = *first;
+    *quest = *last;
     quest->next = NULL;
+    last->next = quest;
     quest->stand = stand;
     quest->course = stand->course;
     hf__list_init(&quest->place);
@@ -232,8 +233,8 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
         if (quest->stand)
             hf__stand_hear_leave(conn, quest->stand, quest, event);
         return;
-    case HF__QUERY_DELETES:
-        hf__depart_hear(conn, quest, event);
+    case HF__QUERY_CONVOY:
+        hf__convoy_hear(conn, quest, event);
         return;
     case HF__QUERY_CLAIM:
     case HF__QUERY_LOOK:
@@ -245,6 +246,11 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
     }
 }
 
+static bool is_claim(const struct hf__quest *quest)
+{
+    return quest->query == HF__QUERY_CLAIM || quest->hopes;
+}
+
 /* It has done what it will ever do. */
 static bool is_settled(const struct hf__rpc_event *event)
 {
@@ -252,6 +258,7 @@ static bool is_settled(const struct hf__rpc_event *event)
            (event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND);
 }
 
+/* Not before it was heard: a stand that ends meanwhile is forgotten by all who are listed. */
 static void put_away(struct hf__etcd *conn, struct hf__quest *first)
 {
     for (struct hf__quest *quest = first; quest; quest = quest->next) {
@@ -265,13 +272,12 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
     struct hf__quest *quest = (struct hf__quest *)(uintptr_t)event->tag;
 
     if (event->kind == HF__RPC_ANSWER || event->kind == HF__RPC_FAILED) {
-        hf__list_remove(&quest->place);
         for (struct hf__quest *each = quest; each; each = each->next) {
             if (each->stand && event->kind == HF__RPC_ANSWER)
                 each->stand->heard++;
+            if (each->stand && is_claim(each) && is_settled(event))
+                hf__stand_hear_claimed(each->stand, each);
         }
-        if (quest->stand && quest->query == HF__QUERY_CLAIM && is_settled(event))
-            hf__stand_hear_claimed(quest->stand, quest);
         hear_answer(conn, quest, event);
         put_away(conn, quest);
         if (event->kind == HF__RPC_FAILED && event->code == HF__RPC_CODE_UNAUTHENTICATED)

@@ -73,9 +73,9 @@ static void read_view(struct hf__txn *txn, const struct hf__stand *stand, const 
     }
 }
 
-struct hf__quest *hf__revision_ask(struct hf__etcd *conn, struct hf__stand *stand,
-                                   enum hf__query query, const struct hf__lease *lease,
-                                   const struct hf__txn *txn)
+/* About the stand's key, by this lease; NULL: it could not be sent. */
+static struct hf__quest *ask(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
+                             const struct hf__lease *lease, const struct hf__txn *txn)
 {
     struct hf__quest *quest = hf__query_send_for(conn, query, stand, &txn->request.base);
 
@@ -120,7 +120,7 @@ static void send_claim(struct hf__etcd *conn, struct hf__stand *stand)
     hf__txn_range(&txn, own);
     hf__txn_range(&txn, guard_key);
     hf__stand_count_claim(stand);
-    (void)hf__revision_ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
+    (void)ask(conn, stand, HF__QUERY_CLAIM, stand->lease, &txn);
 }
 
 void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
@@ -145,7 +145,7 @@ void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
     if (!lease->is_alive)
         hf__lease_wait(conn, stand, lease);
     else if (hf__hope_may(conn, stand))
-        hf__hope_claim(conn, stand);
+        hf__convoy_claim(conn, stand);
     else
         send_claim(conn, stand);
 }
@@ -163,7 +163,7 @@ static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t b
     hf__txn_if_lease(&txn, own, stand->lease->id);
     hf__txn_range(&txn, own);
     read_view(&txn, stand, &view, below);
-    (void)hf__revision_ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
+    (void)ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
 }
 
 void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
@@ -206,7 +206,7 @@ static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query 
     if (raises_guard)
         hf__txn_put(&txn, hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard)),
                     hf__etcd_bytes("", 0), stand->lease->id);
-    quest = hf__revision_ask(conn, stand, query, lease, &txn);
+    quest = ask(conn, stand, query, lease, &txn);
     if (quest)
         quest->raises_guard = raises_guard;
 }
@@ -345,6 +345,11 @@ static void again(struct hf__etcd *conn, struct hf__stand *stand, int64_t below)
         hf__revision_claim(conn, stand);
 }
 
+void hf__revision_again(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    again(conn, stand, 0);
+}
+
 static void grant(struct hf__etcd *conn, struct hf__stand *stand, int64_t in_line)
 {
     stand->looked_ns = conn->now_ns;
@@ -429,19 +434,11 @@ static uint32_t count_others(const struct hf__stand *stand, const Hf__Etcd__TxnR
     return count > 0 && count < HF__AHEAD_UNKNOWN ? (uint32_t)count : 0;
 }
 
-static void hear_hope(struct hf__etcd *conn, const struct hf__quest *quest,
-                      const Hf__Etcd__TxnResponse *response)
+void hf__revision_hear_hope(struct hf__etcd *conn, const struct hf__quest *quest,
+                            const Hf__Etcd__TxnResponse *response)
 {
     struct hf__stand *stand = quest->stand;
-    const Hf__Etcd__ResponseOp *part = response->n_responses == 1 ? response->responses[0] : NULL;
-    bool is_put = part && part->response_case == HF__ETCD__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
 
-    if (response->succeeded ? !is_put : response->n_responses > 0) {
-        hf__etcd_end_by_nonsense(conn);
-        return;
-    }
-    if (!response->succeeded)
-        hf__hope_disappoint(conn, stand);
     if (!response->succeeded || !stand->lease || stand->lease->id != quest->lease_id) {
         again(conn, stand, 0);
         return;
@@ -475,6 +472,8 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
     if (response->succeeded) {
         stand->revision = response->header->revision;
         stand->ahead_count = count_others(stand, response);
+        if (stand->ahead_count > 0)
+            hf__hope_disappoint(conn, stand);
         decide(conn, stand, response);
     } else if (is_found) { /* an earlier try got through */
         stand->revision = own->kvs[0]->create_revision;
@@ -572,8 +571,8 @@ void hf__revision_see(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *hea
 
 /* Revisions are the order of the line: what contradicts them must not be taken for a place in it.
  * Whoever was asked after one was seen has it; if not, it has forgotten, and perhaps a holder. */
-static int check_revision(struct hf__etcd *conn, const struct hf__quest *quest,
-                          const Hf__Etcd__TxnResponse *response)
+int hf__revision_check(struct hf__etcd *conn, const struct hf__quest *quest,
+                       const Hf__Etcd__TxnResponse *response)
 {
     int64_t revision = response->header ? response->header->revision : 0;
     bool is_sound = revision > 0 && revision <= REVISION_MAX;
@@ -608,11 +607,9 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
     response = hf__query_unpack(conn, &hf__etcd__txn_response__descriptor, event);
     if (!response)
         return;
-    status = check_revision(conn, quest, response);
+    status = hf__revision_check(conn, quest, response);
     if (status < 0)
         hf__etcd_end(conn, status);
-    else if (quest->hopes)
-        hear_hope(conn, quest, response);
     else if (quest->query == HF__QUERY_CLAIM)
         hear_claim(conn, quest, response);
     else if (quest->query == HF__QUERY_LOOK)

@@ -122,10 +122,11 @@ int hf__stand_enter(struct hf__etcd *conn, const struct hf__request *request,
         hf__list_init(&stand->neighbour);
         hf__list_init(&stand->lodger);
         hf__list_init(&stand->renewal);
-        hf__list_init(&stand->departure);
+        hf__list_init(&stand->travel);
         hf__list_append(&line->stands, &stand->neighbour);
     }
-    hf__depart_pass(conn, stand->line);
+    (void)hf__convoy_leave(conn, stand);
+    hf__convoy_pass(conn, stand->line);
     hf__roll_ask(&conn->roll, &stand->entry, request);
     hf__list_remove(&stand->renewal);
     hf__lease_aim(stand, NULL);
@@ -147,7 +148,7 @@ void hf__stand_free(struct hf__etcd *conn, struct hf__stand *stand)
     struct hf__rank *line = stand->line;
 
     hf__query_forget(conn, stand);
-    hf__depart_leave(conn, stand);
+    (void)hf__convoy_leave(conn, stand);
     hf__list_remove(&stand->neighbour);
     hf__rank_leave(conn, line);
     hf__lease_aim(stand, NULL);
@@ -224,7 +225,7 @@ void hf__stand_hear_claimed(struct hf__stand *stand, const struct hf__quest *que
 static void be_gone(struct hf__etcd *conn, struct hf__stand *stand, bool was_there)
 {
     stand->revision = 0;
-    hf__depart_leave(conn, stand);
+    (void)hf__convoy_leave(conn, stand);
     spare_token(conn, stand);
     hf__stand_forget_claims(conn, stand);
     hf__lease_leave(conn, stand);
@@ -266,6 +267,7 @@ void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand)
     hf__list_remove(&stand->renewal);
     hf__lease_aim(stand, NULL);
     stop_waiting(conn, stand);
+    (void)hf__convoy_leave(conn, stand);
     if (!stand->lease || (stand->revision == 0 && stand->claims_out == 0)) {
         be_gone(conn, stand, false);
         return;
@@ -274,7 +276,7 @@ void hf__stand_leave(struct hf__etcd *conn, struct hf__stand *stand)
     if (stand->claims_out > 0)
         undo(conn, stand);
     else
-        hf__depart_with_others(conn, stand);
+        hf__convoy_delete(conn, stand);
 }
 
 /* That a key was there to be deleted says that it was still held, unless it may have been marked
@@ -449,7 +451,7 @@ void hf__stand_disconnect(struct hf__etcd *conn)
         struct hf__stand *stand = stand_of(entry);
 
         stand->course++;
-        hf__depart_leave(conn, stand);
+        (void)hf__convoy_leave(conn, stand);
         hf__list_remove(&stand->renewal);
         hf__lease_aim(stand, NULL);
         stand->looked_ns = 0; /* what was heard of the others is out of date */

@@ -63,6 +63,13 @@ void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t leas
     condition->lease = lease;
 }
 
+void hf__txn_do_anyway(struct hf__txn *txn)
+{
+    assert(txn->operation_count > 0 && !txn->otherwise);
+    txn->failure_list[txn->request.n_failure++] =
+        &txn->operations[txn->operation_count - 1].operation;
+}
+
 static struct hf__txn_operation *operation(struct hf__txn *txn)
 {
     struct hf__txn_operation *part = &txn->operations[txn->operation_count++];
