@@ -2,9 +2,9 @@
 
 A store derives from Field: which servers it has, where they are, what it is measured beside, and
 which floors there are. Servers are put on a CPU: `split` is the clients on one CPU and the servers
-on another, `same` all of them on one; `free` is as the scheduler likes. `holdfast bench` measures ours and raw in turns; other
-projects' locks follow, on the same servers and CPUs, as processes of their own. The exit status is
-1 if a floor is missed, 2 if it cannot be measured.
+on another, `same` all of them on one; `free` is as the scheduler likes. `holdfast bench` measures
+ours and raw in turns; other projects' locks follow, on the same servers and CPUs, as processes of
+their own. The exit status is 1 if a floor is missed, 2 if it cannot be measured.
 """
 
 import argparse

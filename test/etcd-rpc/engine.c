@@ -298,7 +298,7 @@ static void give(struct desk *desk, uint64_t number)
     CHECK(reply.kind == HF__REPLY_GONE && reply.released);
 }
 
-/* The answers to so many claims, 1 and up, in whatever order they come: the server answers questions
+/* The answers to so many claims, 1 and up, in whatever order they come: a server answers questions
  * of one connection side by side. */
 static void hear_all(struct desk *desk, uint64_t count, struct hf__reply out_replies[CLAIMS + 1])
 {

@@ -1,4 +1,4 @@
-"""Threads that share a client: what they claim and give back at about the same time goes together."""
+"""Threads that share a client: what they want at about the same time goes together."""
 
 from client import Answer
 from etcd import text_of
