@@ -197,6 +197,15 @@ static int pass_or_rejoin(struct hf__driver *driver, enum hf__lane lane, size_t 
     return pass(driver, lane, store, &again);
 }
 
+/* What did not come about changes nothing about what the store has since an earlier proposal. */
+static void add_failure(struct hf__ballot *ballot, uint32_t bit)
+{
+    if (ballot->locked & bit)
+        ballot->votes.unknown++;
+    else
+        ballot->votes.failed++;
+}
+
 static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                      struct hf__ballot *ballot)
 {
@@ -207,9 +216,11 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
     uint32_t missing = audience == everybody ? 0 : ballot->missing;
     bool renews = request->ticket.kind == HF__REQUEST_RENEW;
     uint32_t rejoining = renews && ballot->granted ? ballot->absent : 0;
+    bool claims = request->ticket.kind == HF__REQUEST_CLAIM;
+    uint32_t locked = claims && request->fence > 0 ? ballot->locked | (uint32_t)ballot->asked : 0;
     uint32_t accepted = 0;
 
-    if (request->ticket.kind == HF__REQUEST_CLAIM && request->fence == 0)
+    if (claims && request->fence == 0)
         request->fence = propose(driver, request->ticket.sent_ns);
 
     *ballot = (struct hf__ballot){
@@ -221,6 +232,7 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
         .missing = missing,
         .absent = rejoining,
         .rejoining = rejoining,
+        .locked = locked,
     };
     /* Those who confirmed an earlier try of this RELEASE need not be asked again. */
     ballot->votes.gone = (uint32_t)__builtin_popcount(everybody & ~audience);
@@ -231,11 +243,11 @@ static int broadcast(struct hf__driver *driver, enum hf__lane lane, struct hf__r
             ballot->asked |= 1ull << i;
             accepted++;
         } else {
-            ballot->votes.failed++;
+            add_failure(ballot, 1u << i);
         }
     }
     if (accepted == 0)
-        return HF_EUNREACHABLE;
+        return hf__quorum_perhaps(&ballot->votes) ? HF_EUNKNOWN : HF_EUNREACHABLE;
     return HF_OK;
 }
 
@@ -377,7 +389,7 @@ int hf__driver_advance(struct hf__driver *driver, uint64_t now_ns, struct hf__re
     return 0;
 }
 
-static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
+static void add_vote(struct hf__ballot *ballot, uint32_t bit, const struct hf__reply *reply)
 {
     struct hf__votes *votes = &ballot->votes;
 
@@ -412,9 +424,17 @@ static void add_vote(struct hf__ballot *ballot, const struct hf__reply *reply)
     case HF__REPLY_CROWDED:
     case HF__REPLY_ENTRY:
     case HF__REPLY_FAILED:
-        votes->failed++;
+        add_failure(ballot, bit);
         break;
     }
+}
+
+static void note_locked(struct hf__ballot *ballot, uint32_t bit, enum hf__reply_kind reply)
+{
+    if (reply == HF__REPLY_GRANTED || reply == HF__REPLY_UNKNOWN)
+        ballot->locked |= bit;
+    if (reply == HF__REPLY_REFUSED || reply == HF__REPLY_QUEUED || reply == HF__REPLY_GONE)
+        ballot->locked &= ~bit;
 }
 
 bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size_t store,
@@ -436,7 +456,9 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
         ballot->absent |= (uint32_t)bit;
     if (reply->kind == HF__REPLY_GRANTED)
         ballot->absent &= ~(uint32_t)bit;
-    add_vote(ballot, reply);
+    add_vote(ballot, (uint32_t)bit, reply);
+    if (ballot->kind == HF__REQUEST_CLAIM)
+        note_locked(ballot, (uint32_t)bit, reply->kind);
     if (ballot->decided) { /* the last store that had to be told has answered too */
         bool all_out = ballot->kind == HF__REQUEST_RELEASE && ballot->stragglers == 0;
 

@@ -63,6 +63,7 @@ struct hf__ballot {
     uint32_t missing;    /* RELEASE: stores that did not have it, over all tries */
     uint32_t absent;     /* RENEW: stores that do not have it, though a majority has */
     uint32_t rejoining;  /* RENEW: stores that were asked to take it again */
+    uint32_t locked;     /* CLAIM: stores that have it, or perhaps, of this and earlier proposals */
     uint64_t asked;      /* one bit a store: a vote is still to come */
     bool decided;
     bool granted;
@@ -73,7 +74,8 @@ int hf__driver_open(struct hf__driver *driver, uint64_t now_ns);
 bool hf__driver_parting(struct hf__driver *driver);
 void hf__driver_close(struct hf__driver *driver);
 
-/* To the one store, or to all; `ballot` is the turn's. HF_OK: it will be answered. */
+/* To the one store, or to all; `ballot` is the turn's. HF_OK: it will be answered. HF_EUNKNOWN:
+ * nobody could be asked, but a majority may have it since an earlier proposal. */
 int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                       struct hf__ballot *ballot);
 

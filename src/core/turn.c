@@ -462,7 +462,7 @@ void hf__turn_due(struct hf__turn *turn, uint64_t now_ns)
     turn->refused = HF_OK;
     if (refused < 0) {
         struct hf__reply reply = {
-            .kind = HF__REPLY_FAILED,
+            .kind = refused == HF_EUNKNOWN ? HF__REPLY_UNKNOWN : HF__REPLY_FAILED,
             .ticket = { .kind = turn->asking,
                         .round = turn->round,
                         .claim_id = turn->id,

@@ -61,6 +61,8 @@ enum hf__verdict {
 };
 
 uint32_t hf__quorum_majority(uint32_t stores);
+/* May a majority have what was claimed, as far as the votes tell? */
+bool hf__quorum_perhaps(const struct hf__votes *votes);
 enum hf__verdict hf__quorum_verdict(enum hf__request_kind kind, const struct hf__votes *votes);
 
 #endif

@@ -31,6 +31,15 @@ static enum hf__verdict silence(const struct hf__votes *votes)
     return votes->unknown > 0 ? HF__VERDICT_UNKNOWN : HF__VERDICT_FAILED;
 }
 
+bool hf__quorum_perhaps(const struct hf__votes *votes)
+{
+    uint32_t without = votes->refused + votes->gone + votes->failed;
+
+    assert(answered(votes) <= votes->stores);
+
+    return votes->stores - without >= hf__quorum_majority(votes->stores);
+}
+
 /* RELEASE: a store that refuses or has never heard of it is as good as one that let go. */
 static enum hf__verdict judge_release(const struct hf__votes *votes, uint32_t majority,
                                       uint32_t open)

@@ -13,6 +13,7 @@
 
 #define START_NS    (1000 * HF__NS_PER_S)
 #define LEASE_NS    (10 * HF__NS_PER_S)
+#define WAIT_MS     1000
 #define SENT_MAX    64
 #define STORES_MAX  5
 #define COUNTER_LOW 5000000000000000ull /* above every proposal of this test */
@@ -223,6 +224,17 @@ static void finish(struct table *table, uint64_t now_ns)
     free(table);
 }
 
+/* When the wait is over, and those that could not be told at once are told too. */
+static void finish_later(struct table *table)
+{
+    uint64_t now_ns = START_NS + 2 * WAIT_MS * HF__NS_PER_MS;
+
+    for (size_t i = 0; i < table->stores; i++)
+        answer(table, HF__REQUEST_RELEASE, i, (struct hf__reply){ .kind = HF__REPLY_GONE }, now_ns);
+    hf__core_step(&table->core, now_ns + HF__NS_PER_S);
+    finish(table, now_ns + HF__NS_PER_S);
+}
+
 /* --- all assignments --- */
 
 struct assignment {
@@ -338,6 +350,40 @@ TEST(ballot, too_low_is_asked_again_above_all_that_was_told)
         for (size_t i = stores; again && i < 2 * stores; i++)
             CHECK(table->sent[i].fence == (COUNTER_LOW / 256 + 1) * 256);
         finish(table, START_NS + 2 * HF__NS_PER_MS);
+    }
+}
+
+static void lose_connections(struct table *table, uint32_t count)
+{
+    for (uint32_t i = 0; i < table->stores; i++)
+        table->core.driver.links[HF__LANE_CALL][i].conn->state =
+            i < count ? HF__CONN_CONNECTING : HF__CONN_UP;
+}
+
+/* A proposal that fails takes no lock away: of so many that have it nobody may say that certainly
+ * nothing was taken. The first are not even asked again, the others fail. */
+TEST(ballot, a_majority_that_locked_for_an_earlier_proposal_is_not_forgotten)
+{
+    for (uint32_t stores = 3; stores <= STORES_MAX; stores += 2) {
+        for (uint32_t unasked = 0; unasked <= stores; unasked++) {
+            struct table *table = begin(stores);
+            uint32_t majority = stores / 2 + 1;
+
+            claim(table, WAIT_MS);
+            for (uint32_t i = 0; i + 1 < majority; i++)
+                answer(table, HF__REQUEST_CLAIM, i, reply_of(LOW), START_NS);
+            for (uint32_t i = majority; i < stores; i++)
+                answer(table, HF__REQUEST_CLAIM, i, reply_of(FAILS), START_NS);
+            lose_connections(table, unasked);
+            answer(table, HF__REQUEST_CLAIM, majority - 1, reply_of(LOW), START_NS);
+            CHECK_EQUAL(count_sent(table, HF__REQUEST_CLAIM), 2 * stores - unasked);
+            for (uint32_t i = unasked; i < stores; i++)
+                answer(table, HF__REQUEST_CLAIM, i, reply_of(FAILS), START_NS);
+            hf__core_step(&table->core, START_NS + WAIT_MS * HF__NS_PER_MS);
+            CHECK_EQUAL(table->claim->answer.status, HF_EUNKNOWN);
+            lose_connections(table, 0);
+            finish_later(table);
+        }
     }
 }
 

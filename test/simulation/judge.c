@@ -317,22 +317,24 @@ bool judge_busy_at_home(const struct client *client, const struct user *user)
     return false;
 }
 
-/* Nothing of it is in any store, and nothing on the way to one. */
+/* Nothing of it is in any store, and nothing on the way to one; of a quorum, no majority has it. */
 static void check_nothing_taken(struct world *world, const struct user *user,
                                 const struct attempt *attempt)
 {
     size_t number = (size_t)(attempt - world->attempts);
+    uint32_t most = is_quorum(world) ? (uint32_t)world->plan.stores / 2 : 0;
 
-    for (size_t i = 0; i < world->record_count && !is_quorum(world); i++) {
+    for (size_t i = 0; i < world->record_count; i++) {
         const struct record *record = &world->records[i];
+        bool on_its_way = record->claims_under_way > 0 && !is_quorum(world);
 
         if (record->attempt != number || record->client != attempt->client)
             continue;
-        if (record->claims_under_way > 0 || owned_at(world, user->name, record->token) > 0)
+        if (on_its_way || owned_at(world, user->name, record->token) > most)
             judge_violation(world, user->name,
                             "client %d user %d is told that certainly nothing was taken, but %s",
                             attempt->client, attempt->user,
-                            record->claims_under_way ? "a request is on its way" : "it owns it");
+                            on_its_way ? "a request is on its way" : "it owns it");
     }
 }
 
