@@ -435,15 +435,22 @@ void hf__claim_cancel(struct hf_claim *claim, uint64_t now_ns)
     hf__claim_serve(claim->core, name, now_ns);
 }
 
+/* A question is under way, or it was ours by the store and is being confirmed. */
+static bool is_perhaps_taken(const struct hf__turn *turn)
+{
+    if (turn->fence > 0)
+        return true;
+    return turn->asking != HF__REQUEST_NONE &&
+           hf__driver_perhaps(&turn->core->driver, &turn->ballot);
+}
+
 void hf__claim_due(struct hf_claim *claim, uint64_t now_ns)
 {
     struct hf__core *core = claim->core;
     struct hf__name *name = claim->name;
     bool waits_here = !claim->turn && claim->retry_at_ns == HF__NEVER;
     bool busy = claim->heard_busy || claim->heard_here || (waits_here && was_behind_busy(claim));
-    /* A question is under way, or it was ours by the store and is being confirmed. */
-    bool perhaps = claim->perhaps_done ||
-                   (claim->turn && (claim->turn->asking != HF__REQUEST_NONE || claim->turn->fence));
+    bool perhaps = claim->perhaps_done || (claim->turn && is_perhaps_taken(claim->turn));
     int silent = perhaps ? HF_EUNKNOWN : HF_EUNREACHABLE;
 
     if (now_ns >= claim->wait_until_ns) {

@@ -261,6 +261,11 @@ int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__
     return broadcast(driver, lane, request, ballot);
 }
 
+bool hf__driver_perhaps(const struct hf__driver *driver, const struct hf__ballot *ballot)
+{
+    return driver->stores == 1 || hf__quorum_perhaps(&ballot->votes);
+}
+
 int hf__driver_submit_to(struct hf__driver *driver, size_t store, const struct hf__request *request)
 {
     const struct hf__conn *conn = driver->links[HF__LANE_CALL][store].conn;
@@ -487,7 +492,8 @@ bool hf__driver_count(struct hf__driver *driver, struct hf__ballot *ballot, size
         break;
     case HF__VERDICT_FAILED:
         reply->kind = HF__REPLY_FAILED;
-        reply->status = reply->status < 0 ? reply->status : HF_EUNREACHABLE;
+        if (reply->status >= 0 || reply->status == HF_EUNKNOWN) /* to one store; not to all */
+            reply->status = HF_EUNREACHABLE;
         break;
     case HF__VERDICT_UNKNOWN:
         reply->kind = HF__REPLY_UNKNOWN;

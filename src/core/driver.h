@@ -79,6 +79,10 @@ void hf__driver_close(struct hf__driver *driver);
 int hf__driver_submit(struct hf__driver *driver, enum hf__lane lane, struct hf__request *request,
                       struct hf__ballot *ballot);
 
+/* A claim is under way: may it be taken already? Of a quorum, so many may have failed that it is
+ * not, whatever the others say. */
+bool hf__driver_perhaps(const struct hf__driver *driver, const struct hf__ballot *ballot);
+
 /* An operation, to one of the stores, which will answer for itself. HF_PENDING: it is not known yet
  * whether that store is there. */
 int hf__driver_submit_to(struct hf__driver *driver, size_t store,

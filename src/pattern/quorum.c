@@ -6,7 +6,8 @@
  * above the greatest counter told, to the same locks. A verdict is given as early as it is certain:
  * at the majority, or when a majority can no longer come about.
  *
- * UNKNOWN counts as "perhaps": it never helps a majority, and it keeps FAILED from being said.
+ * UNKNOWN counts as "perhaps": it never helps a majority, and it keeps FAILED from being said; of a
+ * claim only if those that perhaps have it are a majority, since a minority has taken nothing.
  *
  * Pure: no clock, no I/O, no allocation. */
 #include "pattern/pattern.h"
@@ -69,7 +70,7 @@ static enum hf__verdict judge_claim(const struct hf__votes *votes, uint32_t majo
         return HF__VERDICT_REFUSED;
     if (votes->gone >= majority)
         return HF__VERDICT_GONE;
-    return silence(votes);
+    return hf__quorum_perhaps(votes) ? HF__VERDICT_UNKNOWN : HF__VERDICT_FAILED;
 }
 
 /* RENEW, INSPECT, DOWNGRADE: still ours if a majority says so; lost if a majority denies it. */

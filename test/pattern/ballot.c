@@ -440,6 +440,52 @@ TEST(ballot, a_store_that_is_not_up_yet_is_not_asked)
     finish(table, START_NS);
 }
 
+/* So many cannot be asked that no majority can have it: what the others do with it makes nothing
+ * unknown, whether the wait ends in the midst of the question or the question is given up. */
+TEST(ballot, without_a_majority_to_be_asked_certainly_nothing_was_taken)
+{
+    for (uint32_t unasked = 0; unasked < STORES_MAX; unasked++) {
+        for (uint32_t given_up = 0; given_up <= STORES_MAX - unasked; given_up++) {
+            struct table *table = begin(STORES_MAX);
+            uint64_t end_ns = START_NS + WAIT_MS * HF__NS_PER_MS;
+
+            lose_connections(table, unasked);
+            claim(table, WAIT_MS);
+            CHECK_EQUAL(asked(table, HF__REQUEST_CLAIM), STORES_MAX - unasked);
+            for (uint32_t i = 0; i < given_up; i++)
+                answer(table, HF__REQUEST_CLAIM, unasked + i, reply_of(IS_UNKNOWN), end_ns - 1);
+            CHECK_EQUAL(table->claim->answer.status, HF_PENDING);
+            hf__core_step(&table->core, end_ns);
+            CHECK_EQUAL(table->claim->answer.status, is_majority(STORES_MAX - unasked, STORES_MAX)
+                                                         ? HF_EUNKNOWN
+                                                         : HF_EUNREACHABLE);
+            CHECK_EQUAL(asked(table, HF__REQUEST_RELEASE), STORES_MAX - unasked);
+            lose_connections(table, 0);
+            finish_later(table);
+        }
+    }
+}
+
+/* Nobody says "certainly nothing was taken" of what a majority may have. */
+TEST(ballot, unreachable_is_said_only_if_no_majority_may_have_it)
+{
+    struct assignment a;
+
+    FOR_ALL(a)
+    {
+        struct table *table = begin(stores);
+        uint32_t free_of_it = count_of(&a, REFUSES) + count_of(&a, FAILS);
+
+        claim(table, WAIT_MS);
+        answer_all(table, &a, START_NS + HF__NS_PER_MS);
+        hf__core_step(&table->core, START_NS + WAIT_MS * HF__NS_PER_MS);
+        CHECK(table->claim->answer.status != HF_PENDING);
+        if (table->claim->answer.status == HF_EUNREACHABLE)
+            CHECK(!is_majority(stores - free_of_it, stores));
+        finish_later(table);
+    }
+}
+
 /* The answers lay in a buffer while we were stopped: a majority, and yet no time to hold it. */
 TEST(ballot, a_majority_that_comes_late_is_not_believed)
 {

@@ -182,7 +182,7 @@ TEST(quorum, busy_is_said_only_if_a_store_said_so)
 }
 
 /* FAILED means: certainly not applied. One store that perhaps did it, or has not answered, is
- * enough to make that a lie for a release; of a claim the undo follows in either case. */
+ * enough to make that a lie for a release. */
 TEST(quorum, failed_is_never_said_when_one_perhaps_did_it)
 {
     struct assignment a;
@@ -190,11 +190,28 @@ TEST(quorum, failed_is_never_said_when_one_perhaps_did_it)
     FOR_ALL(a)
     {
         for (size_t k = 0; k < KINDS; k++) {
-            if (verdict_of(&a, kinds[k]) != HF__VERDICT_FAILED)
+            if (kinds[k] == HF__REQUEST_CLAIM || verdict_of(&a, kinds[k]) != HF__VERDICT_FAILED)
                 continue;
             CHECK_EQUAL(count_of(&a, UNKNOWN), 0);
             CHECK(!leaves(kinds[k]) || count_of(&a, OPEN) == 0);
         }
+    }
+}
+
+/* A minority has taken nothing, and the undo follows in either case; but who is silent may have
+ * locked. */
+TEST(quorum, a_claim_is_unknown_when_a_majority_perhaps_has_it_and_failed_otherwise)
+{
+    struct assignment a;
+
+    FOR_ALL(a)
+    {
+        enum hf__verdict verdict = verdict_of(&a, HF__REQUEST_CLAIM);
+        uint32_t perhaps =
+            count_of(&a, ACCEPTS) + count_of(&a, LOW) + count_of(&a, UNKNOWN) + count_of(&a, OPEN);
+
+        if (verdict == HF__VERDICT_UNKNOWN || verdict == HF__VERDICT_FAILED)
+            CHECK((verdict == HF__VERDICT_UNKNOWN) == is_majority(perhaps, stores));
     }
 }
 
