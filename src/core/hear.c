@@ -31,15 +31,17 @@ static void detach(struct hf_claim *claim)
     claim->turn = NULL;
 }
 
-/* The claim ends here with what the store said for good; the turn is undone if need be. */
+/* The claim ends here with what the store said for good; the turn is undone if need be: of a quorum
+ * others may have it. */
 static void give_up(struct hf__turn *turn, const struct hf__reply *reply, uint64_t now_ns)
 {
     struct hf_claim *claim = turn->claim;
+    bool others = turn->ballot.locked || turn->ballot.asked;
 
     hf__error_set(claim->error, reply->status, "%s", hf__driver_error(&turn->core->driver));
     detach(claim);
     if (reply->kind == HF__REPLY_UNKNOWN || claim->perhaps_done || claim->heard_busy ||
-        turn->fence > 0)
+        turn->fence > 0 || others)
         hf__turn_leave(turn, now_ns);
     else
         hf__turn_free(turn);

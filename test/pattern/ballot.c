@@ -283,6 +283,26 @@ static bool is_majority(uint32_t count, uint32_t stores)
     return count + count > stores;
 }
 
+/* Some say no for good: that ends the claim, but not what others have of it. */
+TEST(ballot, a_claim_that_is_denied_is_undone_everywhere)
+{
+    static const struct hf__reply denial = { .kind = HF__REPLY_FAILED, .status = HF_EDENIED };
+
+    for (uint32_t stores = 3; stores <= STORES_MAX; stores += 2) {
+        for (uint32_t denied = stores / 2 + 1; denied <= stores; denied++) {
+            struct table *table = begin(stores);
+
+            claim(table, HF_FOREVER);
+            for (uint32_t i = 0; i < stores; i++)
+                answer(table, HF__REQUEST_CLAIM, i,
+                       i < stores - denied ? reply_of(ACCEPTS) : denial, START_NS);
+            CHECK_EQUAL(table->claim->answer.status, HF_EDENIED);
+            CHECK_EQUAL(asked(table, HF__REQUEST_RELEASE), stores);
+            finish(table, START_NS);
+        }
+    }
+}
+
 /* A minority must not stay locked anywhere, and who perhaps locked is told as well. */
 TEST(ballot, held_with_a_majority_else_undone_everywhere)
 {
