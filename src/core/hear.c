@@ -106,6 +106,7 @@ static void repose(struct hf__turn *turn, const struct hf__reply *reply, uint64_
 {
     struct hf_claim *claim = turn->claim;
     bool refused = reply->kind == HF__REPLY_REFUSED || reply->kind == HF__REPLY_QUEUED;
+    bool was_granted = turn->fence > 0 && !refused && reply->kind != HF__REPLY_GONE;
 
     if (!refused && !passing(reply->status)) {
         give_up(turn, reply, now_ns);
@@ -113,7 +114,7 @@ static void repose(struct hf__turn *turn, const struct hf__reply *reply, uint64_
     }
     if (refused)
         note_busy(turn, reply);
-    if (reply->kind == HF__REPLY_UNKNOWN)
+    if (reply->kind == HF__REPLY_UNKNOWN || was_granted)
         claim->perhaps_done = true;
     detach(claim);
     hf__turn_leave(turn, now_ns);

@@ -523,6 +523,25 @@ TEST(ballot, a_majority_that_comes_late_is_not_believed)
     }
 }
 
+/* It had a majority, and nobody denies that it still does. */
+TEST(ballot, a_late_majority_that_cannot_be_confirmed_is_unknown)
+{
+    for (uint32_t stores = 3; stores <= STORES_MAX; stores += 2) {
+        struct table *table = begin(stores);
+        uint64_t late_ns = START_NS + LEASE_NS / 2;
+
+        claim(table, LEASE_NS / HF__NS_PER_MS);
+        for (uint32_t i = 0; i < stores; i++)
+            answer(table, HF__REQUEST_CLAIM, i, reply_of(ACCEPTS), late_ns);
+        for (uint32_t i = 0; i < stores; i++)
+            answer(table, HF__REQUEST_RENEW, i, reply_of(FAILS), late_ns);
+        CHECK_EQUAL(asked(table, HF__REQUEST_RELEASE), stores);
+        hf__core_step(&table->core, START_NS + LEASE_NS);
+        CHECK_EQUAL(table->claim->answer.status, HF_EUNKNOWN);
+        finish(table, START_NS + LEASE_NS);
+    }
+}
+
 TEST(ballot, one_store_votes_once_and_earlier_rounds_not_at_all)
 {
     struct table *table = begin(3);
