@@ -139,9 +139,8 @@ void bench_job_close(const struct bench_job *job, hf_client *client)
 
 static void name_lock(const struct bench_job *job, uint32_t number, char name[BENCH_NAME_BYTES])
 {
-    snprintf(name, BENCH_NAME_BYTES, "bench/%08lx/%s/%u",
-             (unsigned long)(job->store->run & UINT32_MAX), bench_workload_name(job->workload),
-             number);
+    snprintf(name, BENCH_NAME_BYTES, "holdfast-bench/%016llx/%s/%u",
+             (unsigned long long)job->store->run, bench_workload_name(job->workload), number);
 }
 
 void bench_job_seat(const struct bench_job *job, uint32_t side, uint32_t contender,
