@@ -108,10 +108,13 @@ uint64_t hf__loop_lately(struct hf_client *client)
     return hf__loop_now(client);
 }
 
+/* `pace`: of what nobody waits for, which goes by the keeper's lane, if it has one of its own. */
 static void step(struct hf_client *client, enum hf__pace pace)
 {
-    hf__driver_set_pace(&client->core.driver, HF__LANE_CALL, HF__PACE_AT_ONCE);
-    hf__driver_set_pace(&client->core.driver, HF__LANE_KEEP, pace);
+    struct hf__driver *driver = &client->core.driver;
+
+    hf__driver_set_pace(driver, HF__LANE_CALL, driver->lanes == 1 ? pace : HF__PACE_AT_ONCE);
+    hf__driver_set_pace(driver, HF__LANE_KEEP, pace);
     hf__core_step(&client->core, hf__loop_now(client));
     raise_events(client);
     alert(client);
