@@ -10,6 +10,7 @@
 #include "base/url.h"
 #include "check.h"
 #include "engine/engine.h"
+#include "failing_env.h"
 #include "holdfast/holdfast.h"
 #include "store.h"
 
@@ -26,7 +27,7 @@ extern const struct hf__engine hf__etcd_engine;
 
 struct desk {
     struct store store;
-    struct hf__env env;
+    struct failing_env world;
     struct hf__url url;
     struct hf__conn *conn;
     uint8_t number; /* no two on one store have the same */
@@ -63,12 +64,12 @@ static void desk_connect(struct desk *desk)
 
     (void)snprintf(text, sizeof(text), "etcd://127.0.0.1:%u", (unsigned)desk->store.port);
     CHECK_EQUAL(hf__url_parse(text, &desk->url, error), HF_OK);
-    CHECK_EQUAL(hf__env_init(&desk->env), HF_OK);
-    desk->conn = hf__env_new(&desk->env, hf__etcd_engine.conn_size);
+    failing_env_init(&desk->world, 0);
+    desk->conn = hf__env_new(&desk->world.env, hf__etcd_engine.conn_size);
     CHECK(desk->conn);
     desk->conn->engine = &hf__etcd_engine;
     desk->conn->recipe = hf__etcd_engine.recipes[0];
-    desk->conn->env = &desk->env;
+    desk->conn->env = &desk->world.env;
     while (desk->conn->state != HF__CONN_UP) { /* it takes a moment until somebody is there */
         options.now_ns = hf__clock_now_ns();
         CHECK_EQUAL(hf__etcd_engine.open(desk->conn, &options), HF_OK);
@@ -86,8 +87,8 @@ static void desk_open(struct desk *desk)
 static void desk_leave(struct desk *desk)
 {
     hf__etcd_engine.close(desk->conn);
-    hf__env_free(&desk->env, desk->conn);
-    hf__env_done(&desk->env);
+    hf__env_free(&desk->world.env, desk->conn);
+    CHECK_EQUAL(desk->world.live, 0);
 }
 
 static void desk_close(struct desk *desk)
@@ -107,7 +108,7 @@ struct wish {
     bool is_long;       /* the name */
 };
 
-static void ask_for(struct desk *desk, const struct wish *wish)
+static int submit(struct desk *desk, const struct wish *wish)
 {
     uint8_t token[HF__TOKEN_BYTES] = { (uint8_t)wish->claim, desk->number };
     char name[HF_NAME_BYTES_MAX];
@@ -125,7 +126,12 @@ static void ask_for(struct desk *desk, const struct wish *wish)
     memset(name, '/', sizeof(name)); /* which makes a key longer than other bytes do */
     name[0] = 'n';
     name[1] = (char)('0' + (wish->lock ? wish->lock : wish->claim));
-    CHECK_EQUAL(hf__etcd_engine.submit(desk->conn, &request), HF_OK);
+    return hf__etcd_engine.submit(desk->conn, &request);
+}
+
+static void ask_for(struct desk *desk, const struct wish *wish)
+{
+    CHECK_EQUAL(submit(desk, wish), HF_OK);
 }
 
 /* `number`: of the claim, and of the lock. */
@@ -509,4 +515,52 @@ TEST(convoy, claims_whose_lease_ends_before_they_travel_get_another)
     for (uint64_t i = 1; i <= 4; i++)
         CHECK_EQUAL(replies[i].kind, HF__REPLY_GRANTED);
     desk_close(&desk);
+}
+
+/* Until all are answered, or the connection has ended. */
+static void bear(struct desk *desk, uint64_t asked)
+{
+    struct hf__reply reply;
+    int got = 0;
+
+    while (asked > 0 && got >= 0) {
+        got = advance(desk, &reply);
+        if (got == 0)
+            wait_for_news(desk);
+        else if (got > 0 && reply.ticket.kind != HF__REQUEST_NONE)
+            asked--;
+    }
+    CHECK(got >= 0 || got == HF_ENOMEM);
+}
+
+/* How many allocations were refused. More are asked for than may travel at a time. */
+static size_t starve(struct desk *desk, size_t nth)
+{
+    uint64_t asked = 0;
+
+    desk_connect(desk);
+    take(desk, 1);
+    desk->world.fail_nth = desk->world.allocations + nth;
+    for (uint64_t i = 1; i <= 2 * TRAVELLERS; i++) {
+        enum hf__request_kind kind = i == 1 ? HF__REQUEST_RELEASE : HF__REQUEST_CLAIM;
+        int status = submit(desk, &(struct wish){ .kind = kind, .claim = i });
+
+        CHECK(status == HF_OK || status == HF_ENOMEM);
+        asked += status == HF_OK;
+    }
+    bear(desk, asked);
+    desk_leave(desk);
+    return desk->world.refused;
+}
+
+TEST(convoy, memory_that_runs_out_harms_nobody)
+{
+    struct desk desk = { 0 };
+    size_t nth = 1;
+
+    store_start(&desk.store, STORE_PLAIN);
+    while (starve(&desk, nth) > 0)
+        nth++;
+    CHECK(nth > 2 * TRAVELLERS); /* a stand, a line and a quest for most of them */
+    store_stop(&desk.store);
 }

@@ -78,11 +78,11 @@ static size_t texts_bytes(const struct hf__convoy *convoy)
 
     HF__LIST_FOR(node, &convoy->claims)
     {
-        bytes += 2 * stand_of(node)->line->key_bytes + HF__STAND_TOKEN + HF__VALUE_BYTES;
+        bytes += 2 * stand_of(node)->line->key_bytes + HF__STAND_TOKEN + 1 + HF__VALUE_BYTES;
     }
     HF__LIST_FOR(node, &convoy->departures)
     {
-        bytes += stand_of(node)->line->key_bytes + HF__STAND_TOKEN;
+        bytes += stand_of(node)->line->key_bytes + HF__STAND_TOKEN + 1;
     }
     return bytes;
 }
@@ -181,6 +181,8 @@ void hf__convoy_send(struct hf__etcd *conn)
 {
     struct hf__convoy *convoy = &conn->convoy;
 
+    if (conn->ending) /* with what still waits here */
+        return;
     if (convoy->count == 1 && hf__list_empty(&convoy->claims))
         delete_alone(conn, take_first(conn, &convoy->departures));
     else if (convoy->count > 0)
@@ -211,7 +213,7 @@ void hf__convoy_delete(struct hf__etcd *conn, struct hf__stand *stand)
         delete_alone(conn, stand);
 }
 
-static bool has_lease_of_others(const struct hf__convoy *convoy, const struct hf__stand *stand)
+static bool shares_lease(const struct hf__convoy *convoy, const struct hf__stand *stand)
 {
     return hf__list_empty(&convoy->claims) || stand_of(convoy->claims.next)->lease == stand->lease;
 }
@@ -222,7 +224,7 @@ void hf__convoy_claim(struct hf__etcd *conn, struct hf__stand *stand)
 
     (void)hf__convoy_leave(conn, stand);
     hf__convoy_pass(conn, stand->line);
-    if (!may_join(conn, stand) || !has_lease_of_others(&conn->convoy, stand))
+    if (!may_join(conn, stand) || !shares_lease(&conn->convoy, stand))
         hf__convoy_send(conn);
     join(conn, stand, &conn->convoy.claims);
     if (!may_join(conn, stand))
