@@ -33,6 +33,11 @@ def scatter(here, client):
     return statuses(here, client, "scatter")
 
 
+def take_turns(here, client):
+    check_equal(muster(here, client), ["OK"] * COUNT, "what they were answered")
+    check_equal(scatter(here, client), ["OK"] * COUNT, "what they were answered, again")
+
+
 @case
 def many_turns_go_by_few_transactions(world):
     with setting(world, 1, through=True) as (here, client):
@@ -49,8 +54,7 @@ def a_server_that_takes_only_short_transactions_gets_short_ones(world):
     with setting(world, 1, through=True, config={"max-txn-ops": 3}) as (here, client):
         here.open(client)
         for _ in range(2):
-            check_equal(muster(here, client), ["OK"] * COUNT, "what they were answered")
-            check_equal(scatter(here, client), ["OK"] * COUNT, "what they were answered, again")
+            take_turns(here, client)
         check(calls(here, "DeleteRange") > 0, "some were deleted alone")
         check_empty(here)
 
@@ -82,8 +86,7 @@ def one_whose_right_was_taken_away_does_not_keep_the_others(world):
 def one_that_has_no_right_does_not_keep_the_others_from_coming(world):
     with setting(world, 1, through=True, auth=AUTH) as (here, client):
         here.open(client)
-        check_equal(muster(here, client), ["OK"] * COUNT, "what they were answered")
-        check_equal(scatter(here, client), ["OK"] * COUNT, "what they were answered, again")
+        take_turns(here, client)
         take_right(here)
         told = muster(here, client)
         check(told[7] in ("EUNKNOWN", "EDENIED"), f"the one: {told[7]}")
@@ -95,8 +98,7 @@ def one_that_another_holds_does_not_keep_the_others(world):
     with setting(world, 2, through=True) as (here, client, other):
         here.open(client)
         here.open(other, through=False)
-        check_equal(muster(here, client), ["OK"] * COUNT, "what they were answered")
-        check_equal(scatter(here, client), ["OK"] * COUNT, "what they were answered, again")
+        take_turns(here, client)
         other.do(f"acquire {LONG_MS} 0 n-7")
         told = muster(here, client)
         check_equal(told[7], "EBUSY", "the one")
@@ -110,8 +112,7 @@ def claims_whose_answer_is_lost_are_asked_again_or_undone(world):
     with setting(world, 1, through=True) as (here, client):
         here.open(client)
         for _ in range(3):
-            check_equal(muster(here, client), ["OK"] * COUNT, "what they were answered")
-            check_equal(scatter(here, client), ["OK"] * COUNT, "what they were answered, again")
+            take_turns(here, client)
             lost = here.proxy.stat()["lost"]
             here.proxy.tell(f"on lose {ROOT}n-7/")
             told = [Answer(number).status
