@@ -256,32 +256,34 @@ int64_t world_brief_ms(const struct world *world)
     return strncmp(world->url, "file:", strlen("file:")) == 0 ? 200 : 2000;
 }
 
-hf_client *world_open(const struct world *world)
+static hf_client *open_as(const struct world *world, int64_t lease_ms, bool is_driven)
 {
     struct hf_open_options options;
     hf_client *client = NULL;
 
     hf_open_options_init(&options);
     options.connect_ms = LIMIT_MS; /* how long a busy store takes is not judged here */
-    options.lease_ms = world->lease_ms;
+    options.lease_ms = lease_ms;
     options.purpose = PURPOSE;
+    options.caller_driven = is_driven;
     CHECK_STATUS(HF_OK, hf_open(world->url, &options, &client));
     CHECK(client);
     return client;
 }
 
+hf_client *world_open(const struct world *world)
+{
+    return open_as(world, world->lease_ms, false);
+}
+
+hf_client *world_open_for(const struct world *world, int64_t lease_ms)
+{
+    return open_as(world, lease_ms, false);
+}
+
 hf_client *world_open_driven(const struct world *world)
 {
-    struct hf_open_options options;
-    hf_client *client = NULL;
-
-    hf_open_options_init(&options);
-    options.connect_ms = LIMIT_MS; /* how long a busy store takes is not judged here */
-    options.lease_ms = world->lease_ms;
-    options.purpose = PURPOSE;
-    options.caller_driven = true;
-    CHECK_STATUS(HF_OK, hf_open(world->url, &options, &client));
-    return client;
+    return open_as(world, world->lease_ms, true);
 }
 
 struct hf_acquire_options world_waiting(const struct world *world, int64_t wait_ms)

@@ -92,6 +92,7 @@ struct hf_recipe_info world_recipe(const char *url); /* of the recipe behind thi
 struct name world_name(const struct world *world, const char *suffix);
 struct name world_glob(const struct world *world); /* everything that this case may leave */
 hf_client *world_open(const struct world *world);
+hf_client *world_open_for(const struct world *world, int64_t lease_ms);
 hf_client *world_open_driven(const struct world *world); /* caller_driven */
 
 /* Options: the short lease, and a wait of 0, of so long, or for ever. */

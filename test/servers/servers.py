@@ -16,6 +16,7 @@ and one more word in kinds.py.
 import atexit
 import ctypes
 import os
+import pathlib
 import pwd
 import random
 import shutil
@@ -75,6 +76,15 @@ def wait_until(condition, what):
         if time.monotonic() > end:
             raise ServerError(f"waited {LIMIT_S} s in vain: {what}")
         time.sleep(LOOK_S)
+
+
+def thread_states(pid):
+    """The letter of each, as ps shows it."""
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            yield (task / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue  # it has just ended
 
 
 def become(user, parent):
@@ -214,7 +224,9 @@ class Server:
         self.end(signal.SIGKILL)
 
     def freeze(self):
+        """Returns when none of its threads runs any more: one may have an answer ready."""
         self.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: set(thread_states(self.process.pid)) == {"T"}, "it stands still")
 
     def thaw(self):
         self.process.send_signal(signal.SIGCONT)

@@ -5,6 +5,7 @@
  *
  * What can go wrong: the server says no, and its words become a status of ours; it says what is no
  * answer at all: the connection ends. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -272,6 +273,7 @@ void hf__query_hear(struct hf__etcd *conn, enum hf__way way, const struct hf__rp
     struct hf__quest *quest = (struct hf__quest *)(uintptr_t)event->tag;
 
     if (event->kind == HF__RPC_ANSWER || event->kind == HF__RPC_FAILED) {
+        assert(quest);
         for (struct hf__quest *each = quest; each; each = each->next) {
             if (each->stand && event->kind == HF__RPC_ANSWER)
                 each->stand->heard++;
