@@ -14,6 +14,8 @@
  *                                  lost meanwhile
  *     gather COUNT LEASE_MS NAME   takes as many locks, NAME-NUMBER
  *     muster COUNT LEASE_MS NAME   tries to, each by a thread of its own: what each was answered
+ *     volley COUNT LEASE_MS NAME   one thread starts to take as many, waits for all of them, and
+ *                                  starts to give them back: how many were granted and released
  *     scatter    gives them back, each by a thread of its own: what each was answered
  *     lease MS    mode MODE    of what is opened, acquired and started from then on
  *     hold    waits for the end of validity; prints when it was last seen, in ns since boot
@@ -371,6 +373,51 @@ static void do_scatter(struct world *world)
     world->gathered = NULL;
 }
 
+static int count_releases(struct world *world, size_t count)
+{
+    struct pollfd waits = { .fd = hf_client_event_fd(world->client), .events = POLLIN };
+    struct hf_event event = { .struct_size = sizeof(event) };
+    int released = 0;
+
+    for (size_t told = 0; told < count;) {
+        int found = hf_client_next_event(world->client, &event);
+
+        if (found == 0 && poll(&waits, 1, EVENT_MS) <= 0)
+            return released;
+        if (found == 1 && event.kind == HF_EVENT_RELEASED) {
+            told++;
+            released += event.status == HF_OK;
+        }
+    }
+    return released;
+}
+
+static void do_volley(struct world *world)
+{
+    struct hf_acquire_options options = HF_ACQUIRE_OPTIONS_INIT;
+    size_t count = (size_t)world->first;
+    hf_claim **claims = calloc(count, sizeof(*claims));
+    char name[NAME_BYTES];
+
+    make_room(world);
+    assert(claims);
+    options.lease_ms = world->second;
+    for (size_t i = 0; i < count; i++) {
+        name_of(world, i, name);
+        assert_ok(hf_claim_start(world->client, name, &options, &claims[i]));
+    }
+    for (size_t i = 0; i < count; i++) {
+        assert_ok(hf_claim_wait(claims[i], HF_FOREVER, &world->gathered[i]));
+        hf_claim_free(claims[i]);
+    }
+    for (size_t i = 0; i < count; i++)
+        hf_release_start(world->gathered[i]);
+    printf("%zu %d\n", count, count_releases(world, count));
+    free(claims);
+    free(world->gathered);
+    world->gathered = NULL;
+}
+
 static void do_promises(struct world *world)
 {
     printf("%" PRIu32 "\n", hf_client_promises(world->client));
@@ -398,6 +445,7 @@ static const struct {
     { "cancel", 0, do_cancel },     { "remaining", 0, do_remaining }, { "lease", 1, do_lease },
     { "mode", 1, do_mode },         { "crowd", 2, do_crowd },         { "turns", 2, do_turns },
     { "gather", 2, do_gather },     { "scatter", 0, do_scatter },     { "muster", 2, do_muster },
+    { "volley", 2, do_volley },
 };
 
 static void obey(struct world *world, char *line)

@@ -50,6 +50,18 @@ def many_turns_go_by_few_transactions(world):
 
 
 @case
+def what_one_thread_starts_goes_by_few_transactions(world):
+    with setting(world, 1, through=True) as (here, client):
+        here.open(client)
+        here.proxy.tell("delay 20")
+        for _ in range(5):
+            check_equal(client.ask(f"volley {COUNT} {LONG_MS} n"), f"{COUNT} {COUNT}", "turns")
+        asked = calls(here, "Txn") + calls(here, "DeleteRange")
+        check(asked < 5 * COUNT, f"{asked} questions for {5 * COUNT} turns")
+        check_empty(here)
+
+
+@case
 def a_server_that_takes_only_short_transactions_gets_short_ones(world):
     with setting(world, 1, through=True, config={"max-txn-ops": 3}) as (here, client):
         here.open(client)
