@@ -372,20 +372,20 @@ CASE(a_crowd_of_readers_is_listed_whole)
     hf_claim *claims[CROWD];
     hf_grant *grants[CROWD];
     hf_claim *writer;
-    hf_client *client;
 
     if (!world_can_share(world))
         return;
-    client = world_open_for(world, CROWD_LEASES * world->lease_ms);
+    hf_close(world->client);
+    world->client = world_open_for(world, CROWD_LEASES * world->lease_ms);
     reading.mode = HF_SHARED;
     for (size_t i = 0; i < CROWD; i++)
-        claims[i] = world_claim(client, name.text, &reading);
+        claims[i] = world_claim(world->client, name.text, &reading);
     for (size_t i = 0; i < CROWD; i++) {
         grants[i] = world_fetch(claims[i]);
         hf_claim_free(claims[i]);
     }
     writing.mode = HF_EXCLUSIVE;
-    writer = world_claim(client, name.text, &writing);
+    writer = world_claim(world->client, name.text, &writing);
     world_wait_for_waiters(world, name.text, 1);
 
     listed = world_listed(world, name.text);
@@ -394,5 +394,4 @@ CASE(a_crowd_of_readers_is_listed_whole)
     hf_claim_free(writer);
     for (size_t i = 0; i < CROWD; i++)
         hf_release_start(grants[i]);
-    hf_close(client);
 }

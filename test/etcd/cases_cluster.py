@@ -93,9 +93,14 @@ def a_leader_that_stood_still_keeps_nobody_valid(world):
         check_nothing(here, holder, waiter)
 
 
+LEASES_ENDED = "etcd_debugging_server_lease_expired_total"  # by this server
+
+
 @case
 def a_leader_that_stands_still_again_and_again_never_makes_two_holders(world):
-    """For a time near the lease, so that what it says when it goes on is sometimes still true."""
+    """For a time near the lease, so that what it says when it goes on is sometimes still true. One
+    of etcd 3.4.23 then has leases ended that were kept alive at its successor (etcd's issue 15247):
+    whoever lived by one has lost its turn, and must not be told otherwise."""
     with three(world, 2, through=True) as (here, first, second):
         clients, last = [first, second], 0
         for client in clients:
@@ -104,8 +109,10 @@ def a_leader_that_stands_still_again_and_again_never_makes_two_holders(world):
             holder, waiter = clients
             last, before = holder.acquire("n", lease_ms=LEASE_MS, wait_ms=60000).fence, last
             check(last > before, "fences rise")
-            here.stand(waiter, lease_ms=LEASE_MS)
+            waiter.do(f"start {LEASE_MS} -1 n")
+            wait_until(lambda: len(line(here)) > 1 or holder.ask("valid") == "0", "it waits")
             leader = here.store.leader()
+            ended = leader.metric(LEASES_ENDED)
             leader.freeze()
             time.sleep(LEASE_MS / 1000 * (0.6 + 0.3 * number))
             leader.thaw()
@@ -117,7 +124,10 @@ def a_leader_that_stands_still_again_and_again_never_makes_two_holders(world):
             fence = waiter.do("wait -1").fence
             check(fence > last, "fences rise")
             last = fence
-            waiter.release()
+            answer = Answer(waiter.ask("release"))
+            if answer.status != "OK":
+                check_equal(answer.status, "ELOST", "the release")
+                check(leader.metric(LEASES_ENDED) > ended, "its lease was ended by the old leader")
             wait_until(here.store.serving, "all serve")
             clients.reverse()
         check_nothing(here, first, second)
