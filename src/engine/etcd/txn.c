@@ -8,7 +8,7 @@
 
 void hf__txn_init(struct hf__txn *txn)
 {
-    /* Its parts are made as they are added: all of them are over three kilobytes. */
+    /* Its parts are made as they are added: all of them are over four kilobytes. */
     txn->request = (Hf__Etcd__TxnRequest)HF__ETCD__TXN_REQUEST__INIT;
     txn->operation_count = 0;
     txn->otherwise = false;
