@@ -4,9 +4,10 @@ import os
 import signal
 import time
 
+from etcd import text_of
 from harness import check, check_equal, case, wait_until
-from setting import (LEASE_MS, check_empty, check_nothing, check_pending, line, now_ns, setting,
-                     wait_line, wait_lost)
+from setting import (LEASE_MS, ROOT, check_empty, check_nothing, check_pending, line, now_ns,
+                     setting, wait_line, wait_lost)
 
 
 def seconds_of(here, key):
@@ -229,6 +230,25 @@ def at_risk_is_told_while_nobody_answers_and_safe_when_they_do_again(world):
         here.store.thaw()
         holder.event("safe")
         holder.release()
+
+
+@case
+def whose_rights_are_taken_away_holds_on(world):
+    """What it may not read any more cannot tell it who leads; its lease lives all the same."""
+    with setting(world, 1, auth=("app", "of-the-lease", ROOT)) as (here, holder):
+        here.open(holder)
+        holder.acquire("n", lease_ms=LEASE_MS)
+        right = {"key": text_of(ROOT), "range_end": text_of("holdfast0")}
+        here.store.call("auth/role/revoke", role="lockers", **right)
+        asked = here.store.metric("etcd_debugging_lease_renewed_total")
+        time.sleep(2 * LEASE_MS / 1000)
+        check_equal(holder.ask("valid"), "1", "valid beyond the lease")
+        asked = here.store.metric("etcd_debugging_lease_renewed_total") - asked
+        check(3 <= asked <= 24, f"{asked} signs of life in the time of two leases")
+        here.store.call("auth/role/grant", name="lockers",
+                        perm={"permType": "READWRITE", **right})
+        holder.release()
+        check_nothing(here, holder)
 
 
 @case

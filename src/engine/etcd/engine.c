@@ -226,6 +226,7 @@ static void hear_status(struct hf__etcd *conn, const struct hf__rpc_event *event
     if (!response)
         return;
     conn->greetings_left--;
+    hf__lease_see_term(conn, response->header, true);
     status = judge(conn, response);
     if (status < 0)
         hf__etcd_end(conn, status);
@@ -272,6 +273,7 @@ static void hear_hello(struct hf__etcd *conn, const struct hf__rpc_event *event,
         response = hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
     if (response) {
         hf__revision_see(conn, response->header);
+        hf__lease_see_term(conn, response->header, false);
         hf__message_free(&conn->memory, &response->base);
     }
     conn->greetings_left--;

@@ -39,6 +39,7 @@ enum hf__query {
     HF__QUERY_MEMBERS,
     HF__QUERY_HELLO, /* a read that only the true leader can answer */
     HF__QUERY_PROBE, /* the same, again and again */
+    HF__QUERY_TERM,  /* the term, where that read was denied */
     HF__QUERY_GRANT, /* a lease */
     HF__QUERY_REVOKE,
     HF__QUERY_CLAIM,
@@ -49,7 +50,7 @@ enum hf__query {
     HF__QUERY_MOVE,   /* to another lease */
     HF__QUERY_LOWER,
     HF__QUERY_LIST,
-    HF__QUERY_TERM, /* how long a lease that was listed has to live */
+    HF__QUERY_SPAN, /* how long a lease that was listed has to live */
     HF__QUERY_SEEK, /* what is to be broken */
     HF__QUERY_BREAK,
 };
@@ -71,6 +72,10 @@ struct hf__quest {
     struct hf__quest *next; /* that travels by the same question; NULL: none does */
 };
 
+/* What became of the last sign of life: it counts when a read that was sent behind its answer shows
+ * who leads. */
+enum hf__sign { HF__SIGN_NONE, HF__SIGN_SENT, HF__SIGN_ANSWERED, HF__SIGN_READ };
+
 /* Turns of equal length share one; a turn that must not be renewed has its own. */
 struct hf__lease {
     struct hf__list member; /* in conn->leases */
@@ -84,11 +89,12 @@ struct hf__lease {
     bool is_fixed;
     bool is_alive; /* as far as we know */
     bool is_asked; /* a grant is under way */
-    bool is_kept;  /* a sign of life is under way */
+    uint64_t term; /* who granted it leads in this one, or in a later one */
+    bool is_past;  /* another leads now: whoever lodges here moves to a new one */
+    enum hf__sign sign;
+    uint64_t signed_ns; /* when the last sign of life was sent */
     /* Whatever the server counts, it began to count after this. */
     uint64_t alive_ns;
-    uint64_t probed_ns; /* when the read was sent that was answered before the sign of life was */
-    uint64_t kept_ns;   /* when the last sign of life was sent */
     /* Claims that may still be under way somewhere, though nobody waits for them, carry an older
      * number: the key that counts lives as long as the lease. */
     int64_t guard;
@@ -267,9 +273,11 @@ struct hf__etcd {
     struct hf__listing listing;
     uint64_t evict_at_ns;  /* no stand has an earlier one */
     uint64_t look_at_ns;   /* when somebody may look though nothing was heard */
-    uint64_t probe_ns;     /* when the probe that is under way was sent; 0: none is */
+    bool is_probing;       /* a read behind signs of life is under way */
     int64_t seen_revision; /* the greatest that a question was answered with */
     uint64_t cluster_id;   /* of the first that greeted us; 0: none did */
+    uint64_t member_id;    /* of the server that we are connected to; 0: not known yet ... */
+    uint64_t term;         /* ... and the last that it knew of */
     uint64_t lease_count;  /* so many were made */
     uint64_t client_id;
     uint8_t doubts[HF__DOUBTS]; /* by the hash of a line: turns until one is hoped for again */
@@ -358,8 +366,8 @@ void hf__txn_if_none(struct hf__txn *txn, ProtobufCBinaryData from, ProtobufCBin
 void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t lease);
 /* One key; the caller may make more of it. */
 Hf__Etcd__RangeRequest *hf__txn_range(struct hf__txn *txn, ProtobufCBinaryData key);
-void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryData value,
-                 int64_t lease);
+Hf__Etcd__PutRequest *hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key,
+                                  ProtobufCBinaryData value, int64_t lease);
 /* `tells_past`: the answer has what was deleted. */
 void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key, bool tells_past);
 void hf__txn_do_anyway(struct hf__txn *txn); /* what was added last, if a condition fails, too */
@@ -403,6 +411,9 @@ size_t hf__lease_guard_key(const struct hf__etcd *conn, const struct hf__lease *
                            char out_key[HF__LOCK_KEY_BYTES]);
 /* How long a turn that is asked about now lasts without a word from us. */
 uint64_t hf__lease_left_ns(const struct hf__stand *stand);
+/* The server that answers calls knows of this term; `is_first`: what was known is another's. */
+void hf__lease_see_term(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header,
+                        bool is_first);
 void hf__lease_keep(struct hf__etcd *conn); /* whatever is due */
 uint64_t hf__lease_deadline(const struct hf__etcd *conn);
 void hf__lease_disconnect(struct hf__etcd *conn);
@@ -449,6 +460,8 @@ void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_inspect(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand);
+/* With what was asked, now that its lease is another, or lives. */
+void hf__revision_go_on(struct hf__etcd *conn, struct hf__stand *stand);
 void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
                        const struct hf__rpc_event *event);
 

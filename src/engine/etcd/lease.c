@@ -4,9 +4,13 @@
  * needs it, and given signs of life while anybody lodges there. One sign answers for all.
  *
  * A sign of life that was acknowledged proves little by itself: a leader that was stopped, and
- * does not know yet that there is another, acknowledges it too. So a read goes before it that only
- * a leader with a majority behind it answers. Whoever leads after that leader begins all leases
- * anew, later than that read was sent: from then on the turn is valid.
+ * does not know yet that there is another, acknowledges it too. And such a leader may have leases
+ * ended when it goes on, though its successor keeps them alive (etcd's issue 15247). So a read goes
+ * behind the acknowledgement, which only a leader with a majority behind it answers, and which
+ * tells its term. If that is the term in which the lease was granted, nobody else has ever counted
+ * how long it lives, nor will before the sign of life was sent: from then on the turn is valid. If
+ * it is a later one, the lease is past: whoever lodges there moves to a new one, which no former
+ * leader has heard of.
  *
  * What can go wrong: the lease is not known any more: its keys are gone, and all who lodged there
  * are told. A grant whose answer is lost: the id is ours, so it is asked for again, and "there is
@@ -78,9 +82,9 @@ struct hf__lease *hf__lease_for(struct hf__etcd *conn, struct hf__stand *stand)
     int64_t ttl_s = ttl_of(stand->lease_ns);
     struct hf__lease *lease = NULL;
 
-    if (stand->lease && stand->lease->ttl_s == ttl_s)
+    if (stand->lease && stand->lease->ttl_s == ttl_s && !stand->lease->is_past)
         return stand->lease;
-    if (stand->next && stand->next->ttl_s == ttl_s)
+    if (stand->next && stand->next->ttl_s == ttl_s && !stand->next->is_past)
         return stand->next;
     HF__LIST_FOR(member, &conn->leases)
     {
@@ -88,7 +92,7 @@ struct hf__lease *hf__lease_for(struct hf__etcd *conn, struct hf__stand *stand)
 
         if (is_stale(conn, other))
             drop(conn, other); /* it ends by itself */
-        else if (other->ttl_s == ttl_s && !other->is_fixed && !stand->is_fixed)
+        else if (other->ttl_s == ttl_s && !other->is_fixed && !stand->is_fixed && !other->is_past)
             lease = other;
     }
     if (lease)
@@ -200,8 +204,10 @@ void hf__lease_ask(struct hf__etcd *conn, struct hf__lease *lease)
         return;
     quest->lease_id = lease->id;
     lease->is_asked = true;
-    if (lease->kept_ns == 0)
-        lease->kept_ns = conn->now_ns; /* the first time that it may have been heard of */
+    if (lease->signed_ns == 0 || conn->term < lease->term)
+        lease->term = conn->term;
+    if (lease->signed_ns == 0)
+        lease->signed_ns = conn->now_ns; /* the first time that it may have been heard of */
 }
 
 void hf__lease_wait(struct hf__etcd *conn, struct hf__stand *stand, struct hf__lease *lease)
@@ -221,10 +227,8 @@ static void serve(struct hf__etcd *conn, const struct hf__lease *lease, int stat
         hf__list_remove(node);
         if (status < 0)
             hf__stand_fail(conn, stand, status);
-        else if (stand->entry.ticket.kind == HF__REQUEST_CLAIM)
-            hf__revision_claim(conn, stand);
         else
-            hf__revision_renew(conn, stand);
+            hf__revision_go_on(conn, stand);
     }
 }
 
@@ -242,7 +246,7 @@ void hf__lease_hear_grant(struct hf__etcd *conn, const struct hf__quest *quest,
     lease->is_asked = false;
     if (is_there) { /* an earlier try got through, and was heard no earlier than it was sent */
         lease->ttl_ns = (uint64_t)lease->ttl_s * HF__NS_PER_S;
-        lease->alive_ns = lease->kept_ns;
+        lease->alive_ns = lease->signed_ns;
         lease->is_alive = true;
         serve(conn, lease, HF_OK);
         return;
@@ -259,20 +263,48 @@ void hf__lease_hear_grant(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__etcd_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
                                          "the server granted another lease than was asked for"));
     } else {
+        hf__lease_see_term(conn, response->header, false);
         lease->ttl_ns = (uint64_t)response->ttl * HF__NS_PER_S;
-        lease->alive_ns = lease->kept_ns = quest->sent_ns;
+        lease->alive_ns = lease->signed_ns = quest->sent_ns;
         lease->is_alive = true;
         serve(conn, lease, HF_OK);
     }
     hf__message_free(&conn->memory, &response->base);
 }
 
+/* --- terms --- */
+
+/* A server never knows of an earlier term than it did before, and what is asked of it after that is
+ * done by who leads in that term, or in a later one. Another server may know of a term in which
+ * nobody leads yet: so only what this one says is kept. */
+void hf__lease_see_term(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header,
+                        bool is_first)
+{
+    if (is_first) {
+        conn->member_id = header ? header->member_id : 0;
+        conn->term = 0;
+    }
+    if (!header || header->member_id != conn->member_id || header->raft_term <= conn->term)
+        return;
+    conn->term = header->raft_term;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        lease->is_past = lease->is_past || lease->term < conn->term;
+    }
+}
+
 /* --- signs of life --- */
 
-static uint64_t due_ns(const struct hf__lease *lease)
+static uint64_t due_ns(const struct hf__etcd *conn, const struct hf__lease *lease)
 {
-    if (!lease->is_alive || lease->is_kept || hf__list_empty(&lease->stands))
+    if (!lease->is_alive || hf__list_empty(&lease->stands))
         return HF__NEVER;
+    if (lease->is_past)
+        return hf__list_empty(&lease->renewals) ? HF__NEVER : 0;
+    if (lease->sign != HF__SIGN_NONE)
+        return lease->sign == HF__SIGN_ANSWERED && !conn->is_probing ? 0 : HF__NEVER;
     if (!hf__list_empty(&lease->renewals))
         return 0;
     if (lease->is_fixed) /* only who asks for it gets more time */
@@ -284,11 +316,11 @@ uint64_t hf__lease_deadline(const struct hf__etcd *conn)
 {
     uint64_t first_ns = HF__NEVER;
 
-    if (!conn->greeted || conn->probe_ns != 0)
+    if (!conn->greeted)
         return HF__NEVER;
     HF__LIST_FOR(member, &conn->leases)
     {
-        uint64_t at_ns = due_ns(HF__LIST_ENTRY(member, struct hf__lease, member));
+        uint64_t at_ns = due_ns(conn, HF__LIST_ENTRY(member, struct hf__lease, member));
 
         if (at_ns < first_ns)
             first_ns = at_ns;
@@ -296,21 +328,7 @@ uint64_t hf__lease_deadline(const struct hf__etcd *conn)
     return first_ns;
 }
 
-void hf__lease_keep(struct hf__etcd *conn)
-{
-    Hf__Etcd__RangeRequest probe;
-
-    if (conn->now_ns < hf__lease_deadline(conn))
-        return;
-    probe = (Hf__Etcd__RangeRequest)HF__ETCD__RANGE_REQUEST__INIT;
-    probe.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
-                               conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
-    probe.count_only = true;
-    if (hf__query_send(conn, HF__QUERY_PROBE, HF__WAY_KEEP, &probe.base))
-        conn->probe_ns = conn->now_ns;
-}
-
-static void send_sign(struct hf__etcd *conn, struct hf__lease *lease, uint64_t probed_ns)
+static void send_sign(struct hf__etcd *conn, struct hf__lease *lease)
 {
     Hf__Etcd__LeaseKeepAliveRequest request = HF__ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
     struct hf__rpc_bytes message;
@@ -323,40 +341,75 @@ static void send_sign(struct hf__etcd *conn, struct hf__lease *lease, uint64_t p
     message.count = hf__buffer_count(&conn->packed);
     if (hf__rpc_send(conn->links[HF__WAY_KEEP].rpc, conn->keeping, message) < 0)
         return; /* the stream has ended, which will be told */
-    lease->is_kept = true;
-    lease->probed_ns = probed_ns;
-    lease->kept_ns = conn->now_ns;
+    lease->sign = HF__SIGN_SENT;
+    lease->signed_ns = conn->now_ns;
 }
 
-void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
-                          const struct hf__rpc_event *event)
+/* Behind all signs of life that were answered. */
+static void probe(struct hf__etcd *conn)
 {
-    Hf__Etcd__RangeResponse *response;
-    bool perhaps;
-    int status;
+    Hf__Etcd__RangeRequest request = HF__ETCD__RANGE_REQUEST__INIT;
+    bool is_wanted = false;
 
-    conn->probe_ns = 0;
-    if (event->kind == HF__RPC_ANSWER) {
-        response = hf__query_unpack(conn, &hf__etcd__range_response__descriptor, event);
-        if (!response)
-            return;
-        hf__message_free(&conn->memory, &response->base);
-    } else {
-        status = hf__query_status(conn, event, &perhaps);
-        /* We may not read that; but it was read: that is found out after the leader was asked. */
-        if (status != HF_EDENIED) {
-            hf__etcd_end(conn, status);
-            return;
-        }
-    }
     HF__LIST_FOR(member, &conn->leases)
     {
         struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
 
-        /* Whoever is due soon need not come again. */
-        if (due_ns(lease) < HF__NEVER && conn->now_ns + lease->ttl_ns / FRESH >= due_ns(lease))
-            send_sign(conn, lease, quest->sent_ns);
+        if (lease->sign != HF__SIGN_ANSWERED || lease->is_past)
+            continue;
+        lease->sign = HF__SIGN_READ;
+        is_wanted = true;
     }
+    if (!is_wanted)
+        return;
+    request.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
+                                 conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
+    request.count_only = true;
+    conn->is_probing = hf__query_send(conn, HF__QUERY_PROBE, HF__WAY_KEEP, &request.base) != NULL;
+}
+
+/* Apart from the others: to find another lease lets go of some that nobody needs. */
+static void move_on(struct hf__etcd *conn)
+{
+    struct hf__list movers;
+
+    hf__list_init(&movers);
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        while (lease->is_past && !hf__list_empty(&lease->renewals)) {
+            struct hf__list *first = lease->renewals.next;
+
+            hf__list_remove(first);
+            hf__list_append(&movers, first);
+        }
+    }
+    while (!hf__list_empty(&movers)) {
+        struct hf__stand *stand = HF__LIST_ENTRY(movers.next, struct hf__stand, renewal);
+
+        hf__list_remove(&stand->renewal);
+        hf__revision_go_on(conn, stand);
+    }
+}
+
+void hf__lease_keep(struct hf__etcd *conn)
+{
+    if (conn->now_ns < hf__lease_deadline(conn))
+        return;
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+        uint64_t at_ns = due_ns(conn, lease);
+
+        /* Whoever is due soon need not come again. */
+        if (lease->sign == HF__SIGN_NONE && !lease->is_past && at_ns < HF__NEVER &&
+            conn->now_ns + lease->ttl_ns / FRESH >= at_ns)
+            send_sign(conn, lease);
+    }
+    if (!conn->is_probing)
+        probe(conn);
+    move_on(conn);
 }
 
 static void answer_alive(struct hf__etcd *conn, struct hf__stand *stand)
@@ -375,22 +428,13 @@ static void hear_sign(struct hf__etcd *conn, const Hf__Etcd__LeaseKeepAliveRespo
 {
     struct hf__lease *lease = hf__lease_find(conn, response->id);
 
-    if (!lease || !lease->is_kept)
+    if (!lease || lease->sign != HF__SIGN_SENT)
         return; /* of one that we have let go */
-    lease->is_kept = false;
-    if (response->ttl <= 0 || response->ttl > TTL_MAX) {
+    lease->sign = HF__SIGN_ANSWERED;
+    if (response->ttl <= 0 || response->ttl > TTL_MAX)
         hf__lease_void(conn, lease);
-        return;
-    }
-    lease->ttl_ns = (uint64_t)response->ttl * HF__NS_PER_S;
-    lease->alive_ns = lease->probed_ns;
-    HF__LIST_FOR(node, &lease->renewals)
-    {
-        struct hf__stand *stand = HF__LIST_ENTRY(node, struct hf__stand, renewal);
-
-        hf__list_remove(node);
-        answer_alive(conn, stand);
-    }
+    else
+        lease->ttl_ns = (uint64_t)response->ttl * HF__NS_PER_S;
 }
 
 void hf__lease_hear_kept(struct hf__etcd *conn, const struct hf__rpc_event *event)
@@ -408,6 +452,75 @@ void hf__lease_hear_kept(struct hf__etcd *conn, const struct hf__rpc_event *even
         return;
     hear_sign(conn, response);
     hf__message_free(&conn->memory, &response->base);
+}
+
+/* Whoever acknowledged the sign of life was the leader of the lease's own term, and still was when
+ * the read was answered. */
+static void believe(struct hf__etcd *conn, struct hf__lease *lease)
+{
+    lease->alive_ns = lease->signed_ns;
+    HF__LIST_FOR(node, &lease->renewals)
+    {
+        struct hf__stand *stand = HF__LIST_ENTRY(node, struct hf__stand, renewal);
+
+        hf__list_remove(node);
+        answer_alive(conn, stand);
+    }
+}
+
+static void hear_read(struct hf__etcd *conn, const Hf__Etcd__ResponseHeader *header)
+{
+    uint64_t term = header ? header->raft_term : 0;
+
+    conn->is_probing = false;
+    hf__lease_see_term(conn, header, false);
+    HF__LIST_FOR(member, &conn->leases)
+    {
+        struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
+
+        if (lease->sign != HF__SIGN_READ)
+            continue;
+        lease->sign = HF__SIGN_NONE;
+        lease->is_past = lease->is_past || term > lease->term;
+        if (!lease->is_past)
+            believe(conn, lease);
+    }
+}
+
+/* We may not read that; but it was read: that is found out after the leader was asked. What we were
+ * not told is the term; but whoever told us no knows of no earlier one. */
+static void hear_denial(struct hf__etcd *conn)
+{
+    Hf__Etcd__StatusRequest request = HF__ETCD__STATUS_REQUEST__INIT;
+
+    (void)hf__query_send(conn, HF__QUERY_TERM, HF__WAY_KEEP, &request.base);
+}
+
+void hf__lease_hear_probe(struct hf__etcd *conn, const struct hf__quest *quest,
+                          const struct hf__rpc_event *event)
+{
+    bool is_read = quest->query == HF__QUERY_PROBE;
+    ProtobufCMessage *message;
+    bool perhaps;
+    int status = event->kind == HF__RPC_FAILED ? hf__query_status(conn, event, &perhaps) : HF_OK;
+
+    if (status == HF_EDENIED && is_read) {
+        hear_denial(conn);
+        return;
+    }
+    if (status < 0) {
+        hf__etcd_end(conn, status);
+        return;
+    }
+    message = hf__query_unpack(conn,
+                               is_read ? &hf__etcd__range_response__descriptor
+                                       : &hf__etcd__status_response__descriptor,
+                               event);
+    if (!message)
+        return;
+    hear_read(conn, is_read ? ((Hf__Etcd__RangeResponse *)message)->header
+                            : ((Hf__Etcd__StatusResponse *)message)->header);
+    hf__message_free(&conn->memory, message);
 }
 
 /* A turn may be much shorter than the least lease of the server: measured by that, what is fresh
@@ -436,13 +549,13 @@ void hf__lease_renew(struct hf__etcd *conn, struct hf__stand *stand)
 
 void hf__lease_disconnect(struct hf__etcd *conn)
 {
-    conn->probe_ns = 0;
+    conn->is_probing = false;
     conn->keeping = NULL;
     HF__LIST_FOR(member, &conn->leases)
     {
         struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
 
-        lease->is_kept = false;
+        lease->sign = HF__SIGN_NONE;
         lease->is_asked = false;
     }
 }

@@ -323,8 +323,8 @@ uint64_t hf__link_silent_at(const struct hf__etcd *conn)
     {
         const struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
 
-        if (lease->is_kept && lease->kept_ns < since_ns)
-            since_ns = lease->kept_ns;
+        if (lease->sign == HF__SIGN_SENT && lease->signed_ns < since_ns)
+            since_ns = lease->signed_ns;
     }
     return since_ns < HF__NEVER ? since_ns + patience_ns(conn, SILENCE_NS, SILENCE_PARTS)
                                 : HF__NEVER;

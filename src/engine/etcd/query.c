@@ -19,6 +19,7 @@ static const char *path_of(enum hf__query query)
     case HF__QUERY_LOGIN:
         return "/etcdserverpb.Auth/Authenticate";
     case HF__QUERY_STATUS:
+    case HF__QUERY_TERM:
         return "/etcdserverpb.Maintenance/Status";
     case HF__QUERY_MEMBERS:
         return "/etcdserverpb.Cluster/MemberList";
@@ -26,7 +27,7 @@ static const char *path_of(enum hf__query query)
         return "/etcdserverpb.Lease/LeaseGrant";
     case HF__QUERY_REVOKE:
         return "/etcdserverpb.Lease/LeaseRevoke";
-    case HF__QUERY_TERM:
+    case HF__QUERY_SPAN:
         return "/etcdserverpb.Lease/LeaseTimeToLive";
     case HF__QUERY_HELLO:
     case HF__QUERY_PROBE:
@@ -218,13 +219,14 @@ static void hear_answer(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__etcd_hear_greeting(conn, quest, event);
         return;
     case HF__QUERY_PROBE:
+    case HF__QUERY_TERM:
         hf__lease_hear_probe(conn, quest, event);
         return;
     case HF__QUERY_GRANT:
         hf__lease_hear_grant(conn, quest, event);
         return;
     case HF__QUERY_LIST:
-    case HF__QUERY_TERM:
+    case HF__QUERY_SPAN:
     case HF__QUERY_SEEK:
     case HF__QUERY_BREAK:
         hf__roster_hear(conn, quest, event);

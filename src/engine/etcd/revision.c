@@ -135,6 +135,8 @@ void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
         hf__revision_look(conn, stand);
         return;
     }
+    if (stand->lease && stand->lease->is_past && stand->claims_out == 0)
+        hf__lease_leave(conn, stand);
     lease = stand->lease ? stand->lease : hf__lease_for(conn, stand);
     if (!lease) {
         hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
@@ -166,29 +168,8 @@ static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t b
     (void)ask(conn, stand, HF__QUERY_LOOK, stand->lease, &txn);
 }
 
-void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
-{
-    if (stand->revision == 0 || !stand->lease)
-        hf__stand_answer(conn, stand, HF__REPLY_GONE);
-    else
-        look_below(conn, stand, stand->revision);
-}
-
-/* Nothing has changed as long as nothing was heard; but once in a while somebody looks. */
-void hf__revision_inspect(struct hf__etcd *conn, struct hf__stand *stand)
-{
-    if (stand->state == HF__STAND_QUEUED && stand->has_ahead && stand->lease &&
-        !stand->entry.changed && stand->looked_ns > 0 && conn->now_ns < conn->look_at_ns) {
-        hf__lease_renew(conn, stand);
-        return;
-    }
-    if (conn->now_ns >= conn->look_at_ns)
-        conn->look_at_ns = conn->now_ns + LOOKS_NS;
-    hf__revision_look(conn, stand);
-}
-
 /* Claims that were not answered name the lease that they were made for: when the turn leaves it,
- * they must not come any more. */
+ * they must not come any more. A key that moves keeps its value, which may have been marked. */
 static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
                  const struct hf__lease *lease)
 {
@@ -202,13 +183,53 @@ static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query 
 
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, stand->revision);
-    hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)), lease->id);
+    if (query == HF__QUERY_LOWER)
+        hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)), lease->id);
+    else
+        hf__txn_put(&txn, own, hf__etcd_bytes("", 0), lease->id)->ignore_value = true;
     if (raises_guard)
         hf__txn_put(&txn, hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard)),
                     hf__etcd_bytes("", 0), stand->lease->id);
     quest = ask(conn, stand, query, lease, &txn);
     if (quest)
         quest->raises_guard = raises_guard;
+}
+
+static void change_lease(struct hf__etcd *conn, struct hf__stand *stand, struct hf__lease *lease)
+{
+    if (!lease) {
+        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
+        return;
+    }
+    hf__lease_aim(stand, lease);
+    if (lease->is_alive)
+        move(conn, stand, HF__QUERY_MOVE, lease);
+    else
+        hf__lease_wait(conn, stand, lease);
+}
+
+void hf__revision_look(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (stand->revision == 0 || !stand->lease)
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+    else if (stand->lease->is_past)
+        change_lease(conn, stand, hf__lease_for(conn, stand));
+    else
+        look_below(conn, stand, stand->revision);
+}
+
+/* Nothing has changed as long as nothing was heard; but once in a while somebody looks. */
+void hf__revision_inspect(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (stand->state == HF__STAND_QUEUED && stand->has_ahead && stand->lease &&
+        !stand->lease->is_past && !stand->entry.changed && stand->looked_ns > 0 &&
+        conn->now_ns < conn->look_at_ns) {
+        hf__lease_renew(conn, stand);
+        return;
+    }
+    if (conn->now_ns >= conn->look_at_ns)
+        conn->look_at_ns = conn->now_ns + LOOKS_NS;
+    hf__revision_look(conn, stand);
 }
 
 void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand)
@@ -220,22 +241,22 @@ void hf__revision_renew(struct hf__etcd *conn, struct hf__stand *stand)
         return;
     }
     lease = hf__lease_for(conn, stand);
-    if (lease == stand->lease) {
-        if (stand->looked_ns > 0)
-            hf__lease_renew(conn, stand);
-        else
-            hf__revision_look(conn, stand);
-        return;
-    }
-    if (!lease) {
-        hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
-    } else if (lease->is_alive) {
-        hf__lease_aim(stand, lease);
-        move(conn, stand, HF__QUERY_MOVE, lease);
-    } else {
-        hf__lease_aim(stand, lease);
-        hf__lease_wait(conn, stand, lease);
-    }
+    if (lease != stand->lease)
+        change_lease(conn, stand, lease);
+    else if (stand->looked_ns > 0)
+        hf__lease_renew(conn, stand);
+    else
+        hf__revision_look(conn, stand);
+}
+
+void hf__revision_go_on(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    if (stand->entry.ticket.kind == HF__REQUEST_CLAIM)
+        hf__revision_claim(conn, stand);
+    else if (stand->entry.ticket.kind == HF__REQUEST_INSPECT)
+        hf__revision_inspect(conn, stand);
+    else
+        hf__revision_renew(conn, stand);
 }
 
 void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand)
@@ -518,6 +539,7 @@ static void hear_move(struct hf__etcd *conn, const struct hf__quest *quest,
 {
     struct hf__stand *stand = quest->stand;
     struct hf__lease *lease = hf__lease_find(conn, quest->lease_id);
+    bool is_renewed = stand->entry.ticket.kind == HF__REQUEST_RENEW && stand->looked_ns > 0;
 
     if (!response->succeeded) {
         stand->revision = 0;
@@ -534,7 +556,12 @@ static void hear_move(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__lease_lodge(stand, lease);
     }
     hf__lease_aim(stand, NULL);
-    hf__stand_answer(conn, stand, lease ? HF__REPLY_GRANTED : HF__REPLY_GONE);
+    if (!lease)
+        hf__stand_answer(conn, stand, HF__REPLY_GONE);
+    else if (is_renewed || quest->query == HF__QUERY_LOWER)
+        hf__stand_answer(conn, stand, HF__REPLY_GRANTED);
+    else
+        hf__revision_go_on(conn, stand);
 }
 
 static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
@@ -589,6 +616,7 @@ int hf__revision_check(struct hf__etcd *conn, const struct hf__quest *quest,
                              "the server is at revision %lld, and has been at %lld",
                              (long long)revision, (long long)quest->seen_revision);
     hf__revision_see(conn, response->header);
+    hf__lease_see_term(conn, response->header, false);
     return HF_OK;
 }
 

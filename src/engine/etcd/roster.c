@@ -343,7 +343,7 @@ static void ask_terms(struct hf__etcd *conn)
             continue;
         listing->terms[listing->term_count++] =
             (struct hf__etcd_term){ .lease = request.id, .left_ms = -1 };
-        quest = hf__query_send(conn, HF__QUERY_TERM, HF__WAY_CALLS, &request.base);
+        quest = hf__query_send(conn, HF__QUERY_SPAN, HF__WAY_CALLS, &request.base);
         if (!quest)
             return; /* the connection ends */
         quest->course = listing->number;
@@ -479,7 +479,7 @@ void hf__roster_hear(struct hf__etcd *conn, const struct hf__quest *quest,
 
     if (!conn->listing.active || quest->course != conn->listing.number)
         return;
-    if (quest->query == HF__QUERY_TERM) {
+    if (quest->query == HF__QUERY_SPAN) {
         hear_term(conn, quest, event);
     } else if (event->kind == HF__RPC_FAILED) {
         status = hf__query_status(conn, event, &perhaps);

@@ -94,8 +94,8 @@ Hf__Etcd__RangeRequest *hf__txn_range(struct hf__txn *txn, ProtobufCBinaryData k
     return &part->range;
 }
 
-void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryData value,
-                 int64_t lease)
+Hf__Etcd__PutRequest *hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key,
+                                  ProtobufCBinaryData value, int64_t lease)
 {
     struct hf__txn_operation *part = operation(txn);
 
@@ -105,6 +105,7 @@ void hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key, ProtobufCBinaryDa
     part->put.lease = lease;
     part->operation.request_case = HF__ETCD__REQUEST_OP__REQUEST_REQUEST_PUT;
     part->operation.request_put = &part->put;
+    return &part->put;
 }
 
 void hf__txn_delete(struct hf__txn *txn, ProtobufCBinaryData key, bool tells_past)
