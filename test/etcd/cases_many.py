@@ -7,7 +7,7 @@ import time
 
 from client import Answer
 from etcd import Etcd
-from harness import case, check, check_equal, wait_until
+from harness import Failure, case, check, check_equal, wait_until
 from servers import ServerError, free_port
 from setting import LEASE_MS, check_empty, line, setting, three
 
@@ -108,12 +108,22 @@ def a_set_loses_no_update_though_leases_are_revoked_while_others_wait(world):
 
 
 def member_call(server, path, **body):
-    """Changes of members are refused while the last one is still under way."""
-    def tried():
-        with contextlib.suppress(ServerError):
-            return server.call("cluster/member/" + path, **body)
+    """Changes of members are refused while the last one is still under way. One whose answer came
+    too late may have been made: then it is refused from then on. Returns the members."""
+    troubles = []
 
-    return wait_until(tried, path)
+    def tried():
+        try:
+            return server.call("cluster/member/" + path, **body)
+        except ServerError as trouble:
+            troubles.append(str(trouble))
+            is_made = "already exists" in str(trouble) or "member not found" in str(trouble)
+            return server.call("cluster/member/list") if is_made else None
+
+    try:
+        return wait_until(tried, path)
+    except Failure as failure:
+        raise Failure(f"{failure}; {troubles[-1:]}") from None
 
 
 def add_member(here, server):
