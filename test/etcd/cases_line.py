@@ -130,9 +130,10 @@ def with_layout_etcd_a_name_has_no_slash_and_no_shared_mode(world):
 
 @case
 def what_is_no_option_or_no_layout_is_named(world):
-    with setting(world, 2) as (here, unknown, layout):
+    with setting(world, 3) as (here, unknown, layout, prefix):
         unknown.open(here.url(table="x"), "EURL", "there is no option 'table' here")
         layout.open(here.url(layout="other"), "EURL", "layout='other' is not etcd")
+        prefix.open(here.url(prefix=b"x\xff"), "EURL", "must not end with the byte FF")
 
 
 @case

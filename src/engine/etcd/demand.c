@@ -4,6 +4,7 @@
  *
  * What can go wrong: an option that is not one of etcd, a prefix that is too long: HF_EURL, with
  * the word that is wrong. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,8 @@ static int read_prefix(struct hf__etcd *conn, const struct hf__url *url)
                        *path && path[strlen(path) - 1] != '/' ? "/" : "", prefix);
     if (written < 0 || (size_t)written >= PREFIX_ROOM)
         return hf__error_set(conn->base.error, HF_EURL, "path and prefix= are too long");
+    if (written > 0 && (unsigned char)conn->prefix[written - 1] == UCHAR_MAX)
+        return hf__error_set(conn->base.error, HF_EURL, "prefix= must not end with the byte FF");
     conn->prefix_bytes = (size_t)written;
     return HF_OK;
 }
