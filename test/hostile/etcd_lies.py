@@ -4,6 +4,8 @@ LIES are those that nobody can tell from the truth: what they bring about is the
 nothing that another holds is granted by any of them.
 """
 
+import itertools
+
 import http2
 from etcd_tricks import INT_MAX, LONG_MAX, MESSAGE_MAX, sent, written
 from http2 import but, changed, every, field, get, pack
@@ -22,6 +24,18 @@ def revision(number):
     return written(lambda message: changed(message, HEADER, lambda head: but(head, (3, number))))
 
 
+def term(make):
+    """Of the head: `make` tells it."""
+    return written(lambda message: changed(message, HEADER, lambda head: but(head, (4, make()))))
+
+
+LATER = itertools.count(1000)
+LEADERS = {
+    "no term": term(lambda: None), "the last term": term(lambda: (1 << 64) - 1),
+    "a term that rises": term(lambda: next(LATER)),
+    "of another member, and a later term": written(lambda message: changed(
+        message, HEADER, lambda head: but(head, (2, 4711), (4, next(LATER))))),
+}
 STATUSES = {
     "no version": put((2, None)), "version 3.3": put((2, b"3.3.25")),
     "version 3.3, and more": put((2, b"3.3\x1b[2J\x7f")),
@@ -333,15 +347,17 @@ FLOODS = {"for ever": for_ever}
 OTHER_CLUSTER = {"another cluster": written(
     lambda message: changed(message, HEADER, lambda head: http2.but(head, (1, 4711))))}
 OWN = {
-    "status": STATUSES, "members": MEMBERS, "login": LOGINS, "grant": GRANTS | LYING_GRANTS,
-    "kept": KEPT | LYING_KEPT, "hope": HOPES | REVISIONS,
-    "claim": TXNS | REVISIONS | LINES, "look": TXNS | REVISIONS | LINES,
-    "move": TXNS | REVISIONS, "lower": TXNS | REVISIONS, "undo": TXNS | LINES, "break": TXNS,
+    "status": STATUSES | LEADERS, "members": MEMBERS, "login": LOGINS,
+    "grant": GRANTS | LYING_GRANTS | LEADERS,
+    "kept": KEPT | LYING_KEPT | LEADERS, "hope": HOPES | REVISIONS | LEADERS,
+    "claim": TXNS | REVISIONS | LINES | LEADERS, "look": TXNS | REVISIONS | LINES | LEADERS,
+    "move": TXNS | REVISIONS | LEADERS, "lower": TXNS | REVISIONS,
+    "undo": TXNS | LINES, "break": TXNS,
     "list": PAGES | REVISIONS, "seek": TXNS | REVISIONS | LINES | SOUGHT,
     "term": TERMS, "delete": DELETIONS, "deletes": TXNS | DELETED_TOGETHER,
     "convoy": TXNS | REVISIONS | CONVOYS,
     "created": CREATED | LYING_CREATED, "event": EVENTS | LYING_EVENTS | FLOODS,
-    "probe": REVISIONS, "hello": REVISIONS,
+    "probe": REVISIONS | LEADERS, "hello": REVISIONS | LEADERS,
 }
 # What must not be taken for an answer, by step: the others may be true.
 FALSE = {

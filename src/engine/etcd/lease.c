@@ -64,11 +64,11 @@ static int64_t next_id(struct hf__etcd *conn)
 
 /* --- who lodges where --- */
 
-/* Too old to be counted upon, with nobody there whom that concerns. */
+/* Too old to be counted upon, or past, with nobody there whom that concerns. */
 static bool is_stale(const struct hf__etcd *conn, const struct hf__lease *lease)
 {
     return lease->is_alive && lease->pins == 0 && hf__list_empty(&lease->stands) &&
-           conn->now_ns > lease->alive_ns + lease->ttl_ns / 2;
+           (lease->is_past || conn->now_ns > lease->alive_ns + lease->ttl_ns / 2);
 }
 
 static void drop(struct hf__etcd *conn, struct hf__lease *lease)
@@ -217,19 +217,39 @@ void hf__lease_wait(struct hf__etcd *conn, struct hf__stand *stand, struct hf__l
     hf__lease_ask(conn, lease);
 }
 
-/* Those who waited for it go on. */
-static void serve(struct hf__etcd *conn, const struct hf__lease *lease, int status)
+static void move_all(struct hf__list *from, struct hf__list *to)
 {
-    HF__LIST_FOR(node, &lease->waiting)
-    {
-        struct hf__stand *stand = HF__LIST_ENTRY(node, struct hf__stand, renewal);
+    while (!hf__list_empty(from)) {
+        struct hf__list *first = from->next;
 
-        hf__list_remove(node);
+        hf__list_remove(first);
+        hf__list_append(to, first);
+    }
+}
+
+/* Stands that were taken out of the lists of their leases: to find another one lets go of those
+ * that nobody needs. */
+static void go_on(struct hf__etcd *conn, struct hf__list *stands, int status)
+{
+    while (!hf__list_empty(stands)) {
+        struct hf__stand *stand = HF__LIST_ENTRY(stands->next, struct hf__stand, renewal);
+
+        hf__list_remove(&stand->renewal);
         if (status < 0)
             hf__stand_fail(conn, stand, status);
         else
             hf__revision_go_on(conn, stand);
     }
+}
+
+/* Those who waited for it go on, perhaps without it. */
+static void serve(struct hf__etcd *conn, struct hf__lease *lease, int status)
+{
+    struct hf__list served;
+
+    hf__list_init(&served);
+    move_all(&lease->waiting, &served);
+    go_on(conn, &served, status);
 }
 
 void hf__lease_hear_grant(struct hf__etcd *conn, const struct hf__quest *quest,
@@ -368,7 +388,6 @@ static void probe(struct hf__etcd *conn)
     conn->is_probing = hf__query_send(conn, HF__QUERY_PROBE, HF__WAY_KEEP, &request.base) != NULL;
 }
 
-/* Apart from the others: to find another lease lets go of some that nobody needs. */
 static void move_on(struct hf__etcd *conn)
 {
     struct hf__list movers;
@@ -378,19 +397,10 @@ static void move_on(struct hf__etcd *conn)
     {
         struct hf__lease *lease = HF__LIST_ENTRY(member, struct hf__lease, member);
 
-        while (lease->is_past && !hf__list_empty(&lease->renewals)) {
-            struct hf__list *first = lease->renewals.next;
-
-            hf__list_remove(first);
-            hf__list_append(&movers, first);
-        }
+        if (lease->is_past)
+            move_all(&lease->renewals, &movers);
     }
-    while (!hf__list_empty(&movers)) {
-        struct hf__stand *stand = HF__LIST_ENTRY(movers.next, struct hf__stand, renewal);
-
-        hf__list_remove(&stand->renewal);
-        hf__revision_go_on(conn, stand);
-    }
+    go_on(conn, &movers, HF_OK);
 }
 
 void hf__lease_keep(struct hf__etcd *conn)

@@ -135,7 +135,8 @@ void hf__revision_claim(struct hf__etcd *conn, struct hf__stand *stand)
         hf__revision_look(conn, stand);
         return;
     }
-    if (stand->lease && stand->lease->is_past && stand->claims_out == 0)
+    if (stand->lease && stand->lease->is_past && stand->claims_out == 0 &&
+        stand->tries++ < TRIES_MAX)
         hf__lease_leave(conn, stand);
     lease = stand->lease ? stand->lease : hf__lease_for(conn, stand);
     if (!lease) {
@@ -199,6 +200,12 @@ static void change_lease(struct hf__etcd *conn, struct hf__stand *stand, struct 
 {
     if (!lease) {
         hf__stand_fail(conn, stand, hf__error_set(conn->base.error, HF_ENOMEM, "out of memory"));
+        return;
+    }
+    if (++stand->tries > TRIES_MAX) {
+        hf__stand_fail(
+            conn, stand,
+            hf__error_set(conn->base.error, HF_EUNREACHABLE, "the leader changes all the time"));
         return;
     }
     hf__lease_aim(stand, lease);
