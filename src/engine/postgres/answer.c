@@ -8,6 +8,7 @@
  * before is heard, and then it ends. A server that sends without end: after so many bytes without
  * an answer in them it ends too. */
 #include <assert.h>
+#include <errno.h>
 #include <linux/filter.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -270,19 +271,34 @@ static size_t count_waiting(const struct hf__postgres *conn)
     return waiting > 0 ? (size_t)waiting : 0;
 }
 
+/* Nothing came, nor the end. Through TLS that cannot be told: libpq may have more than we see. */
+static bool is_silent(const struct hf__postgres *conn)
+{
+    char byte;
+
+    return !PQsslInUse(conn->pg) &&
+           recv(PQsocket(conn->pg), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 /* libpq reads as long as there is something, and takes the room that a message says it needs. Where
  * a part has come that is no answer yet, which may say so, the kernel lets nothing in meanwhile (it
- * will be sent again), so that no more is read than was there. Honest answers come whole. */
+ * will be sent again), so that no more is read than was there. Honest answers come whole. If
+ * nothing was there, libpq must not look: what comes in that moment it would read uncounted, and
+ * from then on for as long as there is something. */
 static bool read_all(struct hf__postgres *conn)
 {
     struct sock_filter nothing[] = { { BPF_RET | BPF_K, 0, 0, 0 } };
     struct sock_fprog gate = { .len = 1, .filter = nothing };
     bool is_part = conn->unheard_bytes > 0;
+    size_t waiting = count_waiting(conn);
     bool is_read;
 
+    if (waiting == 0 && is_silent(conn))
+        return true;
     if (is_part)
         (void)setsockopt(PQsocket(conn->pg), SOL_SOCKET, SO_ATTACH_FILTER, &gate, sizeof(gate));
-    conn->unheard_bytes += count_waiting(conn);
+    conn->unheard_bytes += is_part || waiting == 0 ? count_waiting(conn) : waiting;
     is_read = PQconsumeInput(conn->pg) == 1;
     if (is_part && PQsocket(conn->pg) >= 0)
         (void)setsockopt(PQsocket(conn->pg), SOL_SOCKET, SO_DETACH_FILTER, &gate, sizeof(gate));
