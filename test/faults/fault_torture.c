@@ -27,6 +27,7 @@
 #define RECORDS_MAX   4000000
 #define THROUGH_LEAST 100 /* grants while a server has trouble */
 #define NAIVE_LEAST   30
+#define NAIVE_ROUNDS  5
 #define RAISED_LEAST  20
 #define FENCE_STEP    256 /* fences are microseconds, and so many within each */
 
@@ -226,10 +227,15 @@ FAULT_ROLE(the_greatest_of_five_counters_is_no_fence)
                                .dice = torment_dice() };
     struct history *in_order = history_new(RECORDS_MAX);
     struct history_report report;
+    int rounds = 0;
 
     scene_begin(scene, RECORDS_MAX);
     scene->own = in_order;
-    torment_run(&torment);
+    do { /* how far servers come to count ahead of others is chance */
+        atomic_store(&scene->stage->over, false);
+        torment_run(&torment);
+        report = history_check(scene->history, HISTORY_ANY_ORDER);
+    } while (report.kept && ++rounds < NAIVE_ROUNDS);
     report = history_check(in_order, HISTORY_ANY_ORDER);
     if (!report.kept)
         fprintf(stderr, "%s\n", report.text);
