@@ -78,8 +78,11 @@ static int wait_for_child(pid_t pid)
 static bool fetch_either(hf_claim *claims[2], hf_grant **out_grant)
 {
     for (int i = 0; i < 2; i++) {
-        if (!claims[i] || hf_claim_wait(claims[i], 0, out_grant) != HF_OK)
+        int status = claims[i] ? hf_claim_wait(claims[i], 0, out_grant) : HF_PENDING;
+
+        if (status == HF_PENDING)
             continue;
+        CHECK_STATUS(HF_OK, status);
         hf_claim_free(claims[i]);
         claims[i] = NULL;
         return true;
