@@ -89,8 +89,8 @@ def ranges(make):
 def first_range(make):
     """Of the last range alone: that of the line."""
     def whole(message):
-        parts = every(message, 3)
-        parts[-1] = changed(parts[-1], 1, make)
+        parts = every(message, 3)  # none, if what it was asked for is gone
+        parts[-1:] = [changed(part, 1, make) for part in parts[-1:]]
         return but(message, (3, None)) + b"".join(field(3, part) for part in parts)
 
     return written(whole)
@@ -132,7 +132,7 @@ TXNS = {
     "parts of another kind": operations(lambda parts: [pack((3, b"")) for _ in parts]),
     "parts of no kind": operations(lambda parts: [b"" for _ in parts]),
     "parts the other way round": operations(lambda parts: parts[::-1]),
-    "100000 parts": operations(lambda parts: parts + [parts[-1]] * 100000),
+    "100000 parts": operations(lambda parts: parts + (parts[-1:] or [b""]) * 100000),
     "a transaction in it": operations(lambda parts: [pack((4, pack((2, 1))))] * 3),
     "success, or not": written(lambda message: but(message, (2, 0 if get(message, 2) else 1))),
 }

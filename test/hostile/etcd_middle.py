@@ -51,7 +51,8 @@ def step_of_txn(request):
     return {b"r": "lower", b"!": "break"}.get((http2.get(puts[0], 2) or b"")[:1], "move")
 
 
-HOPEFUL = ("", "hope", "convoy")  # the steps where claims may hope that nobody is there
+HOPES = ("hope", "convoy")
+HOPEFUL = ("", *HOPES)  # the steps where claims may hope that nobody is there
 NONE_THERE, MANY_THERE = b"\x20\x00\x82\x04", b"\x20\x7f\x82\x04"  # versions 0 and 127
 
 
@@ -81,6 +82,11 @@ class Answer:
     @property
     def packet(self):
         return self.raw or self.frames()
+
+    @property
+    def is_refused(self):
+        """A hope whose lease has ended: there is nothing in it to lie about. It is asked anew."""
+        return self.step in HOPES and not self.message
 
     def head_frame(self, pairs=None, flags=0):
         return http2.headers_frame(self.stream, self.head if pairs is None else pairs, flags)
@@ -228,6 +234,9 @@ class Link(middle.Link):
         how, _, spoilt = (owner.cut or "").rpartition(" ")
         if not self.is_hostile():
             self.client.sendall(answer.packet)
+        elif answer.is_refused:
+            owner.refusals += 1
+            self.client.sendall(answer.packet)
         elif how == "mute" and answer.step == spoilt:
             return
         elif how != "mute" and spoilt and self.first:
@@ -247,6 +256,7 @@ class Middle(middle.Middle):
 
     def __init__(self, port_behind, step, trick, cut=None):
         self.cut = cut
+        self.refusals = 0  # that were handed on as they were
         self.mended = threading.Event()
         super().__init__(port_behind, "fair", step, trick)
 
