@@ -104,8 +104,7 @@ CASE(a_forked_child_gets_forked_from_every_function)
         inherited.claims[i] = world_claim(world->client, inherited.name.text, NULL);
     WAIT_UNTIL(world_stats(world->client).waiting == 2);
 
-    pid = fork();
-    CHECK(pid >= 0);
+    pid = world_fork();
     if (pid == 0) {
         check_client_is_forked(&inherited);
         check_handles_are_forked(&inherited);
@@ -134,9 +133,8 @@ CASE(a_forked_child_may_open_a_client_of_its_own)
     struct name held = world_name(world, "held");
     struct name free_name = world_name(world, "free");
     hf_grant *grant = world_take(world->client, held.text, NULL);
-    pid_t pid = fork();
+    pid_t pid = world_fork();
 
-    CHECK(pid >= 0);
     if (pid == 0) {
         hf_client *own = world_open(world);
         hf_grant *childs = world_take(own, free_name.text, NULL);

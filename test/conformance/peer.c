@@ -197,8 +197,7 @@ static void answer_fork(struct held *held, bool stands_by, struct peer_answer *a
     pid_t pid;
 
     CHECK(pipe2(pipe_ends, O_CLOEXEC) == 0);
-    pid = fork();
-    CHECK(pid >= 0);
+    pid = world_fork();
     if (pid == 0) {
         prctl(PR_SET_NAME, "hf-test-child");
         status = stands_by ? hf_client_stand_by(held->client) : HF_OK;

@@ -11,6 +11,7 @@
 #include "world.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,55 @@ int world_thread_count(void)
         count += entry->d_name[0] != '.';
     closedir(tasks);
     return count;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#define FORKS_AT_ANY_MOMENT false
+#else
+#define FORKS_AT_ANY_MOMENT true
+#endif
+
+/* Its name may hold what looks like a state. */
+static bool task_sleeps(int tasks_fd, const char *id)
+{
+    char text[512];
+    char path[64];
+    const char *name_end;
+    ssize_t bytes;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/stat", id);
+    fd = openat(tasks_fd, path, O_RDONLY | O_CLOEXEC);
+    bytes = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0'; /* it may have ended since it was listed */
+    name_end = strrchr(text, ')');
+    return !name_end || strncmp(name_end, ") S", 3) == 0;
+}
+
+static bool other_threads_sleep(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    bool all_sleep = true;
+
+    CHECK(tasks);
+    for (struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks)) {
+        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid())
+            all_sleep = all_sleep && task_sleeps(dirfd(tasks), entry->d_name);
+    }
+    closedir(tasks);
+    return all_sleep;
+}
+
+pid_t world_fork(void)
+{
+    pid_t pid;
+
+    WAIT_UNTIL(FORKS_AT_ANY_MOMENT || other_threads_sleep());
+    pid = fork();
+    CHECK(pid >= 0);
+    return pid;
 }
 
 static bool scheme_matches(const char *forms, const char *url)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "holdfast/holdfast.h"
 #include "list.h"
@@ -82,6 +83,9 @@ uint64_t world_now_ns(void); /* CLOCK_BOOTTIME */
 void world_sleep_ms(int64_t ms);
 const char *world_status_name(int status); /* "HF_EBUSY" */
 int world_thread_count(void);              /* of this process */
+/* With gcc 12's address sanitizer while the other threads sleep: its allocator's locks, unlike
+ * malloc's, stay locked in the child if another thread was allocating. */
+pid_t world_fork(void);
 
 /* The world of one case; begin opens the client, end closes it and waits until the store has
  * nothing left of this case. */
