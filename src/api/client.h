@@ -75,6 +75,7 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
                          uint64_t deadline_ns);
 /* With the mutex: a step, and whatever it makes others do. */
 void hf__loop_step(struct hf_client *client);
+void hf__loop_step_polled(struct hf_client *client); /* the caller has waited by itself */
 void hf__loop_step_soon(struct hf_client *client); /* what was asked may travel with what follows */
 /* With the mutex: what to poll, and until when. */
 void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set);

@@ -164,6 +164,22 @@ void hf__loop_pollset(struct hf_client *client, struct hf__pollset *set)
 
 /* --- callers --- */
 
+/* Engines read only what somebody has polled since they last did. Whoever does not wait does not
+ * poll, but wants to know what has come. */
+static void look(struct hf_client *client)
+{
+    struct hf__pollset set;
+
+    if (!client->core.recipe->keeper_listens)
+        hf__loop_pollset(client, &set);
+}
+
+void hf__loop_step_polled(struct hf_client *client)
+{
+    look(client);
+    hf__loop_step(client);
+}
+
 /* A timer costs as much as a tenth of an answer. The keeper looks every CALLERS_NS while anybody
  * waits; whoever need not wake for much longer can leave that to it. */
 static bool keeper_watches(const struct hf_client *client)
@@ -372,6 +388,8 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
 
     client->callers++;
     hf__driver_set_pace(driver, HF__LANE_CALL, pace_of(client, false));
+    if (now_ns >= deadline_ns)
+        look(client);
     if (hf__core_fetch(&client->core, answer, now_ns) && !has_more(client)) {
         client->callers--;
         return true;
@@ -389,7 +407,8 @@ bool hf__loop_wait_until(struct hf_client *client, const struct hf__awaited *awa
             wait_once(client, awaited, seen, deadline_ns, &manner);
     }
     client->callers--;
-    client->called_ns = now_ns;
+    if (manner.led) /* who asks and does not wait, again and again, polls nothing for anybody */
+        client->called_ns = now_ns;
     send_the_rest(client, now_ns);
     alert(client);
     if (!keeper_leads(client))

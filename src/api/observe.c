@@ -94,7 +94,7 @@ HF_API int hf_client_step(hf_client *client)
 
     if (status < 0)
         return status;
-    hf__loop_step(client);
+    hf__loop_step_polled(client);
     status = client->core.driver.status;
     if (status < 0)
         hf__report(client, status, "%s", hf__driver_error(&client->core.driver));

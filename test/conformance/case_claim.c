@@ -45,6 +45,40 @@ CASE(a_claim_on_a_held_lock_is_pending_until_it_is_free)
     hf_close(other);
 }
 
+static void ask_after(hf_claim *claim, uint64_t for_ms)
+{
+    uint64_t until_ns = world_now_ns() + for_ms * NS_PER_MS;
+    hf_grant *grant = UNTOUCHED(hf_grant);
+
+    while (world_now_ns() < until_ns) {
+        CHECK_STATUS(HF_PENDING, hf_claim_wait(claim, 0, &grant));
+        world_sleep_ms(1);
+    }
+}
+
+/* Whoever asks and does not wait must not keep the client's own thread from what comes. */
+CASE(a_claim_that_is_only_asked_after_is_granted)
+{
+    struct name name = world_name(world, "lock");
+    struct name kept_name = world_name(world, "kept");
+    hf_client *other = world_open(world);
+    hf_grant *held = world_take(other, name.text, NULL);
+    hf_grant *kept = world_take(world->client, kept_name.text, NULL);
+    hf_claim *claim = world_claim(world->client, name.text, NULL);
+    hf_grant *grant = NULL;
+
+    ask_after(claim, 2 * (uint64_t)world->lease_ms);
+    CHECK(hf_grant_valid(kept)); /* what answered its renewals was heard */
+    world_give_back(held);
+    WAIT_UNTIL(hf_claim_wait(claim, 0, &grant) == HF_OK);
+    CHECK(hf_grant_valid(grant));
+    CHECK(hf_grant_valid(kept));
+    world_give_back(grant);
+    world_give_back(kept);
+    hf_claim_free(claim);
+    hf_close(other);
+}
+
 CASE(a_claim_hands_out_its_grant_once)
 {
     struct name name = world_name(world, "lock");

@@ -97,6 +97,40 @@ CASE(a_driven_claim_is_granted_by_the_callers_own_loop)
     peer_end(&other);
 }
 
+/* As by a program that sleeps instead of polling. */
+static void step_until(hf_client *client, uint64_t until_ns)
+{
+    while (world_now_ns() < until_ns) {
+        CHECK_STATUS(HF_OK, hf_client_step(client));
+        world_sleep_ms(1);
+    }
+}
+
+CASE(a_driven_client_that_is_only_stepped_hears_what_comes)
+{
+    struct name name = world_name(world, "lock");
+    struct hf_event event = { .struct_size = sizeof event };
+    hf_grant *held = world_take(world->client, name.text, NULL);
+    hf_client *client = world_open_driven(world);
+    hf_claim *claim = world_claim(client, name.text, NULL);
+    hf_grant *grant = NULL;
+
+    step_until(client, world_now_ns() + 2 * (uint64_t)world->lease_ms * NS_PER_MS);
+    CHECK_NUMBER(0, hf_client_next_event(client, &event));
+    world_give_back(held);
+    for (uint64_t until_ns = world_now_ns() + LIMIT_MS * NS_PER_MS;
+         hf_client_next_event(client, &event) == 0;) {
+        CHECK(world_now_ns() < until_ns);
+        step_until(client, world_now_ns() + NS_PER_MS);
+    }
+    CHECK_NUMBER(HF_EVENT_GRANTED, event.kind);
+    CHECK_STATUS(HF_OK, hf_claim_wait(claim, 0, &grant));
+    CHECK(hf_grant_valid(grant));
+    world_give_back(grant);
+    hf_claim_free(claim);
+    hf_close(client);
+}
+
 CASE(a_driven_claim_times_out_in_the_callers_own_loop)
 {
     struct name name = world_name(world, "lock");

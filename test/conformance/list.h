@@ -27,6 +27,7 @@
     /* case_claim.c: claims */                                                                    \
     CASE(a_claim_on_a_free_lock_is_granted)                                                       \
     CASE(a_claim_on_a_held_lock_is_pending_until_it_is_free)                                      \
+    CASE(a_claim_that_is_only_asked_after_is_granted)                                             \
     CASE(a_claim_hands_out_its_grant_once)                                                        \
     CASE(a_claim_that_does_not_wait_is_busy_and_stays_so)                                         \
     CASE(a_claim_with_a_wait_limit_times_out_and_stays_so)                                        \
@@ -57,6 +58,7 @@
     /* case_driven.c: caller-driven clients */                                                    \
     CASE(a_driven_client_starts_no_thread)                                                        \
     CASE(a_driven_claim_is_granted_by_the_callers_own_loop)                                       \
+    CASE(a_driven_client_that_is_only_stepped_hears_what_comes)                                   \
     CASE(a_driven_claim_times_out_in_the_callers_own_loop)                                        \
     CASE(a_driven_client_keeps_its_lease_alive_by_steps)                                          \
     CASE(a_driven_client_learns_of_a_loss_in_its_own_loop)                                        \
