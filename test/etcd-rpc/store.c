@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,21 +21,33 @@
 #define COMMAND_BYTES 8192
 #define HANG_NS       (60 * HF__NS_PER_S) /* an end to waiting, not a measure */
 #define READ_BYTES    65536
+#define PORT_FIRST    20000
+#define PORTS         12000
+#define PORT_TRIES    200
 
 /* --- the server --- */
 
-static uint16_t free_port(void)
+/* Below those that outgoing connections are given: else one of them may have it first. */
+static uint16_t free_port(uint16_t taken)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t address_bytes = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint16_t port = 0;
 
-    CHECK(fd >= 0);
-    CHECK_EQUAL(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    CHECK_EQUAL(getsockname(fd, (struct sockaddr *)&address, &address_bytes), 0);
-    (void)close(fd);
-    return ntohs(address.sin_port);
+    for (int i = 0; i < PORT_TRIES && port == 0; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        uint16_t chance;
+
+        CHECK(fd >= 0);
+        CHECK_EQUAL(getrandom(&chance, sizeof(chance), 0), sizeof(chance));
+        chance = (uint16_t)(PORT_FIRST + chance % PORTS);
+        address.sin_port = htons(chance);
+        if (chance != taken && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+            port = chance;
+        (void)close(fd);
+    }
+    CHECK(port != 0);
+    return port;
 }
 
 static const char *scheme_of(const struct store *store)
@@ -76,7 +89,8 @@ void store_start(struct store *store, enum store_tls tls)
     const char *base = getenv("TMPDIR");
     char path[CERTIFICATES_PATH_BYTES];
 
-    *store = (struct store){ .tls = tls, .port = free_port(), .peer_port = free_port() };
+    *store = (struct store){ .tls = tls, .port = free_port(0) };
+    store->peer_port = free_port(store->port);
     (void)snprintf(store->directory, sizeof(store->directory), "%s/etcd-rpc-XXXXXX",
                    base ? base : "/tmp");
     CHECK(mkdtemp(store->directory) != NULL);
@@ -99,6 +113,27 @@ void store_start(struct store *store, enum store_tls tls)
     (void)unsetenv("ETCD_KEY_FILE");
     (void)unsetenv("ETCD_TRUSTED_CA_FILE");
     (void)unsetenv("ETCD_CLIENT_CERT_AUTH");
+}
+
+void store_check(struct store *store)
+{
+    char path[sizeof(store->directory) + 16];
+    FILE *output;
+    size_t count = 0;
+
+    if (waitpid(store->process, NULL, WNOHANG) == 0)
+        return;
+    store->process = 0;
+    (void)snprintf(path, sizeof(path), "%s/log", store->directory);
+    output = fopen(path, "r");
+    if (output && fseek(output, 1 - (long)sizeof(store->text), SEEK_END) < 0)
+        rewind(output); /* it is shorter */
+    if (output) {
+        count = fread(store->text, 1, sizeof(store->text) - 1, output);
+        (void)fclose(output);
+    }
+    store->text[count] = '\0';
+    fail_msg("etcd has ended; the end of its log: %s", store->text);
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
@@ -197,6 +232,7 @@ void line_open(struct line *line, struct store *store)
 
     while (!is_open) {
         is_open = try_open(line, store);
+        store_check(store);
         if (hf__clock_now_ns() > until_ns)
             fail_msg("etcd does not come up: %s", line->client.error);
         if (!is_open)

@@ -30,6 +30,8 @@ struct store {
 
 /* Started; whoever connects may have to wait. */
 void store_start(struct store *store, enum store_tls tls);
+/* Fails the test if it has ended by itself: whoever waits for it would wait for ever. */
+void store_check(struct store *store);
 /* Kills it, and removes the directory. */
 void store_stop(struct store *store);
 /* What `etcdctl` printed, which lives until the next call; CHECKs that it worked. */

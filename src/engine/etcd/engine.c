@@ -505,7 +505,8 @@ static int etcd_listen(struct hf__conn *base)
     int fd = -1;
 
     if (!conn->ending && conn->greeted && awaits_one(conn) && !hf__convoy_waits(conn) &&
-        hf__rpc_output(conn->links[HF__WAY_CALLS].rpc, &bytes) == 0)
+        hf__rpc_output(conn->links[HF__WAY_CALLS].rpc, &bytes) == 0 &&
+        !hf__rpc_has_next(conn->links[HF__WAY_CALLS].rpc))
         fd = hf__stream_listener(conn->links[HF__WAY_CALLS].stream);
     base->is_heard = fd >= 0;
     if (base->is_heard)

@@ -306,6 +306,8 @@ void hf__link_close(struct hf__etcd *conn);
 /* 1: both are up; 0: not yet; < 0: this server is none. */
 int hf__link_connect(struct hf__etcd *conn);
 void hf__link_send(struct hf__etcd *conn);
+/* The connection ends for the reason for which the rpc has ended; false: that goes on. */
+bool hf__link_end_if_over(struct hf__etcd *conn, const struct hf__etcd_link *link);
 /* Reads, and has what came heard. 0: nothing came. */
 int hf__link_receive(struct hf__etcd *conn);
 void hf__link_listen(struct hf__etcd *conn); /* to the calls */

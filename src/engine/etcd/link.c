@@ -226,12 +226,20 @@ static int tell_end(struct hf__etcd *conn, const struct hf__etcd_link *link)
     return status;
 }
 
+bool hf__link_end_if_over(struct hf__etcd *conn, const struct hf__etcd_link *link)
+{
+    int status = conn->ending ? HF_OK : hf__rpc_error(link->rpc, conn->base.error);
+
+    if (status < 0)
+        hf__etcd_end(conn, status);
+    return status < 0;
+}
+
 /* 1: something came. */
 static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
 {
     char bytes[READ_BYTES];
     ssize_t got;
-    int status;
 
     if (!link->may_read || link->reads_left == 0 || link->state != HF__STREAM_UP ||
         (conn->base.is_heard && link == &conn->links[HF__WAY_CALLS]))
@@ -250,13 +258,13 @@ static int receive(struct hf__etcd *conn, struct hf__etcd_link *link)
     link->may_read = (size_t)got == sizeof(bytes);
     link->heard_ns = conn->now_ns;
     link->was_heard = true;
-    status = hf__rpc_feed(link->rpc, bytes, (size_t)got, conn->now_ns);
-    if (status < 0)
-        hf__etcd_end(conn, hf__rpc_error(link->rpc, conn->base.error));
+    (void)hf__rpc_feed(link->rpc, bytes, (size_t)got, conn->now_ns);
+    (void)hf__link_end_if_over(conn, link);
     return 1;
 }
 
-/* Nothing may be read, nothing was told, and nothing is due. */
+/* Nothing may be read, nothing was told, and nothing is due. What is written down for it must be
+ * asked for before: that it cannot be, for want of memory, is told too. */
 static bool is_quiet(const struct hf__etcd *conn, const struct hf__etcd_link *link)
 {
     return !link->may_read && !hf__rpc_has_next(link->rpc) &&
@@ -279,6 +287,7 @@ int hf__link_receive(struct hf__etcd *conn)
             hf__query_hear(conn, (enum hf__way)way, &event);
             came = 1;
         }
+        (void)hf__link_end_if_over(conn, link);
     }
     return came;
 }
@@ -294,16 +303,14 @@ void hf__link_listen(struct hf__etcd *conn)
 void hf__link_heard(struct hf__etcd *conn, const void *bytes, size_t count)
 {
     struct hf__etcd_link *link = &conn->links[HF__WAY_CALLS];
-    int status = HF_OK;
 
     link->reads_left = READS_MAX;
     link->may_read = count == 0 || count == HF__LISTEN_BYTES;
     if (count == 0 || conn->ending)
         return;
     link->heard_ns = conn->now_ns;
-    status = hf__rpc_feed(link->rpc, bytes, count, conn->now_ns);
-    if (status < 0)
-        hf__etcd_end(conn, hf__rpc_error(link->rpc, conn->base.error));
+    (void)hf__rpc_feed(link->rpc, bytes, count, conn->now_ns);
+    (void)hf__link_end_if_over(conn, link);
 }
 
 /* --- waiting --- */
@@ -343,7 +350,7 @@ void hf__link_pollset(struct hf__etcd *conn, struct hf__pollset *set)
                                !(conn->base.holds_back && way == HF__WAY_CALLS) &&
                                hf__rpc_output(link->rpc, &bytes) > 0,
                            set);
-        hf__pollset_until(set, hf__rpc_deadline_ns(link->rpc));
+        hf__pollset_until(set, hf__rpc_has_next(link->rpc) ? 0 : hf__rpc_deadline_ns(link->rpc));
     }
     hf__pollset_until(set, hf__link_silent_at(conn));
     if (conn->base.holds_back)
@@ -357,7 +364,7 @@ bool hf__link_is_idle(const struct hf__etcd *conn)
         const void *bytes;
 
         /* Whoever listened has had it understood, but not heard. */
-        if (!is_quiet(conn, link) || hf__rpc_output(link->rpc, &bytes) > 0)
+        if (hf__rpc_output(link->rpc, &bytes) > 0 || !is_quiet(conn, link))
             return false;
     }
     return !hf__convoy_waits(conn) && conn->now_ns < hf__link_silent_at(conn);

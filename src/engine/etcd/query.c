@@ -64,15 +64,16 @@ static struct hf__quest *take_quest(struct hf__etcd *conn)
     return quest;
 }
 
-static struct hf__quest *give_up(struct hf__etcd *conn, struct hf__quest *quest, int status)
+static struct hf__quest *give_up(struct hf__etcd *conn, struct hf__quest *quest, enum hf__way way,
+                                 int status)
 {
     if (quest)
         hf__list_append(&conn->free_quests, &quest->place);
-    if (!conn->ending)
-        hf__etcd_end(conn,
-                     status == HF_ENOMEM
-                         ? hf__error_set(conn->base.error, HF_ENOMEM, "out of memory")
-                         : hf__error_set(conn->base.error, status, "nothing more can be sent"));
+    if (conn->ending || hf__link_end_if_over(conn, &conn->links[way]))
+        return NULL;
+    hf__etcd_end(conn, status == HF_ENOMEM
+                           ? hf__error_set(conn->base.error, HF_ENOMEM, "out of memory")
+                           : hf__error_set(conn->base.error, status, "nothing more can be sent"));
     return NULL;
 }
 
@@ -84,11 +85,11 @@ struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, en
     int status;
 
     if (!quest)
-        return give_up(conn, NULL, HF_ENOMEM);
+        return give_up(conn, NULL, way, HF_ENOMEM);
     hf__buffer_consume(&conn->packed, hf__buffer_count(&conn->packed));
     status = hf__message_pack(message, &conn->packed);
     if (status < 0)
-        return give_up(conn, quest, status);
+        return give_up(conn, quest, way, status);
     *quest = (struct hf__quest){ .query = query,
                                  .number = ++conn->quest_count,
                                  .way = way,
@@ -101,7 +102,7 @@ struct hf__quest *hf__query_send(struct hf__etcd *conn, enum hf__query query, en
     request.tag = (uint64_t)(uintptr_t)quest;
     status = hf__rpc_start(conn->links[way].rpc, &request, NULL);
     if (status < 0)
-        return give_up(conn, quest, status);
+        return give_up(conn, quest, way, status);
     hf__list_append(&conn->quests, &quest->place);
     return quest;
 }
@@ -126,7 +127,7 @@ struct hf__quest *hf__query_chain(struct hf__etcd *conn, struct hf__quest *last,
 
     stand->asked++;
     if (!quest)
-        return give_up(conn, NULL, HF_ENOMEM);
+        return give_up(conn, NULL, last->way, HF_ENOMEM);
     *quest = *last;
     quest->next = NULL;
     last->next = quest;
