@@ -2,7 +2,9 @@
  * at once? The engine alone, by its seam, before a real etcd. */
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/pollset.h"
@@ -21,7 +23,8 @@
 #define TURNS      200 /* after fewer nobody is told any more what happens to a lock */
 #define GRACE_NS   (20 * HF__NS_PER_S)
 #define TRAVELLERS 16
-#define REFUSAL_MS 200 /* by then a refusal is there, most likely */
+#define CONNECT_US 5000 /* between two tries */
+#define REFUSAL_MS 200  /* by then a refusal is there, most likely */
 
 extern const struct hf__engine hf__etcd_engine;
 
@@ -30,7 +33,8 @@ struct desk {
     struct failing_env world;
     struct hf__url url;
     struct hf__conn *conn;
-    uint8_t number; /* no two on one store have the same */
+    uint16_t number; /* no two on one store have the same */
+    bool is_apart;   /* it has locks of its own, too */
 };
 
 static int advance(struct desk *desk, struct hf__reply *out_reply)
@@ -71,10 +75,13 @@ static void desk_connect(struct desk *desk)
     desk->conn->recipe = hf__etcd_engine.recipes[0];
     desk->conn->env = &desk->world.env;
     while (desk->conn->state != HF__CONN_UP) { /* it takes a moment until somebody is there */
+        store_check(&desk->store);
         options.now_ns = hf__clock_now_ns();
         CHECK_EQUAL(hf__etcd_engine.open(desk->conn, &options), HF_OK);
         while (advance(desk, &reply) == 0 && desk->conn->state != HF__CONN_UP)
             wait_for_news(desk);
+        if (desk->conn->state != HF__CONN_UP)
+            (void)usleep(CONNECT_US);
     }
 }
 
@@ -104,21 +111,27 @@ struct wish {
     uint64_t lock; /* 0: as the claim */
     uint64_t grace_ns;
     uint64_t fence;
+    uint64_t lease_ns;  /* RENEW: another one from now on; 0: the same, LEASE_NS */
     uint64_t answer_ns; /* 0: ANSWER_NS */
-    bool is_long;       /* the name */
+    int mode;
+    bool ends;    /* its lease is fixed */
+    bool is_long; /* the name */
 };
 
 static int submit(struct desk *desk, const struct wish *wish)
 {
-    uint8_t token[HF__TOKEN_BYTES] = { (uint8_t)wish->claim, desk->number };
+    uint8_t token[HF__TOKEN_BYTES] = { (uint8_t)wish->claim, (uint8_t)desk->number,
+                                       (uint8_t)(desk->number >> 8) };
     char name[HF_NAME_BYTES_MAX];
     uint64_t answer_ns = wish->answer_ns ? wish->answer_ns : ANSWER_NS;
     struct hf__request request = { .ticket = { .kind = wish->kind, .claim_id = wish->claim },
                                    .name = name,
-                                   .name_bytes = wish->is_long ? sizeof(name) : 2,
                                    .token = token,
+                                   .mode = wish->mode,
+                                   .ends = wish->ends,
                                    .queueing = true,
-                                   .lease_ns = LEASE_NS,
+                                   .lease_ns = wish->lease_ns ? wish->lease_ns : LEASE_NS,
+                                   .shorten = wish->lease_ns > 0,
                                    .grace_ns = wish->grace_ns,
                                    .fence = wish->fence,
                                    .deadline_ns = hf__clock_now_ns() + answer_ns };
@@ -126,6 +139,9 @@ static int submit(struct desk *desk, const struct wish *wish)
     memset(name, '/', sizeof(name)); /* which makes a key longer than other bytes do */
     name[0] = 'n';
     name[1] = (char)('0' + (wish->lock ? wish->lock : wish->claim));
+    if (desk->is_apart)
+        (void)snprintf(name + 2, sizeof(name) - 2, "%u", desk->number);
+    request.name_bytes = wish->is_long ? sizeof(name) : desk->is_apart ? strlen(name) : 2;
     return hf__etcd_engine.submit(desk->conn, &request);
 }
 
@@ -284,6 +300,112 @@ TEST(engine, who_was_broken_while_there_was_no_watch_hears_it_when_there_is_one)
     desk_close(&desk);
 }
 
+/* Its mark must outlast whatever it does to its key without knowing of it. */
+TEST(engine, who_was_broken_and_wants_to_be_lowered_is_told)
+{
+    struct desk desk = { 0 };
+    struct desk other;
+    struct hf__reply reply;
+    uint64_t fence;
+
+    desk_open(&desk);
+    other = (struct desk){ .store = desk.store, .number = 1 };
+    desk_connect(&other);
+    fence = take_turn(&desk, GRACE_NS);
+    ask_with(&other, HF__REQUEST_BREAK, 1, 0, fence);
+    await(&other, &reply);
+    CHECK_EQUAL(reply.kind, HF__REPLY_DONE);
+    ask(&desk, HF__REQUEST_DOWNGRADE, 1);
+    do
+        await(&desk, &reply); /* news may have come first */
+    while (reply.ticket.kind != HF__REQUEST_DOWNGRADE);
+    CHECK_EQUAL(reply.kind, HF__REPLY_GONE);
+    CHECK_EQUAL(*store_ask(&desk.store, "get holdfast/n1/ --prefix --print-value-only"), '!');
+    CHECK(!give_back(&desk, fence));
+    CHECK_TEXT(store_ask(&desk.store, "get holdfast/n1/ --prefix --keys-only"), "");
+    desk_leave(&other);
+    desk_close(&desk);
+}
+
+static uint64_t lease_of_key(struct desk *desk)
+{
+    const char *told = store_ask(&desk->store, "get holdfast/n1/ --prefix -w fields");
+    const char *found = strstr(told, "\"Lease\" : ");
+
+    CHECK(found);
+    return strtoull(found + strlen("\"Lease\" : "), NULL, 10);
+}
+
+/* Between the question whether it holds and the mark its key moves to another lease. */
+TEST(engine, who_is_broken_while_it_moves_keeps_its_lease)
+{
+    char bytes[HF__LISTEN_BYTES];
+    struct pollfd answer = { .events = POLLIN };
+    struct desk desk = { 0 };
+    struct desk other;
+    struct hf__reply reply;
+    uint64_t before;
+    uint64_t moved;
+
+    desk_open(&desk);
+    other = (struct desk){ .store = desk.store, .number = 1 };
+    desk_connect(&other);
+    ask_with(&other, HF__REQUEST_BREAK, 1, 0, take_turn(&desk, GRACE_NS));
+    CHECK_EQUAL(advance(&other, &reply), 0);
+    answer.fd = hf__etcd_engine.listen(other.conn);
+    CHECK(answer.fd >= 0);
+    CHECK_EQUAL(poll(&answer, 1, HANG_MS), 1);
+    before = lease_of_key(&desk);
+    ask_for(&desk, &(struct wish){ HF__REQUEST_RENEW, 1, .lease_ns = 2 * LEASE_NS });
+    await(&desk, &reply);
+    CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+    moved = lease_of_key(&desk);
+    CHECK(moved != before);
+    hf__etcd_engine.heard(other.conn, bytes, hf__stream_listen(answer.fd, bytes));
+    await(&other, &reply);
+    CHECK_EQUAL(reply.kind, HF__REPLY_DONE);
+    CHECK_EQUAL(*store_ask(&desk.store, "get holdfast/n1/ --prefix --print-value-only"), '!');
+    CHECK_EQUAL(lease_of_key(&desk), moved);
+    desk_leave(&other);
+    desk_close(&desk);
+}
+
+/* --- asked twice --- */
+
+static void expect(struct desk *desk, enum hf__reply_kind kind, uint32_t ahead)
+{
+    struct hf__reply reply;
+
+    do
+        await(desk, &reply); /* news may have come first */
+    while (reply.ticket.kind == HF__REQUEST_NONE);
+    CHECK_EQUAL(reply.kind, kind);
+    CHECK_EQUAL(reply.ahead, ahead);
+}
+
+/* Its key was made by a question whose answer nobody heard: it does not tell who was there. */
+TEST(engine, who_asked_twice_for_a_place_knows_how_many_are_ahead)
+{
+    struct desk desk = { 0 };
+    struct desk other;
+
+    desk_open(&desk);
+    other = (struct desk){ .store = desk.store, .number = 1 };
+    desk_connect(&other);
+    for (uint64_t claim = 1; claim <= 2; claim++)
+        ask_for(&other, &(struct wish){ HF__REQUEST_CLAIM, claim, .lock = 7 });
+    expect(&other, HF__REPLY_GRANTED, HF__AHEAD_UNKNOWN);
+    expect(&other, HF__REPLY_QUEUED, 1);
+    ask_for(&desk, &(struct wish){ HF__REQUEST_CLAIM, 3, .lock = 7 }); /* which hopes in vain */
+    expect(&desk, HF__REPLY_QUEUED, 2);
+    ask_for(&desk, &(struct wish){ HF__REQUEST_CLAIM, 4, .lock = 7, .answer_ns = 1 });
+    expect(&desk, HF__REPLY_UNKNOWN, HF__AHEAD_UNKNOWN);
+    ask_for(&desk, &(struct wish){ HF__REQUEST_CLAIM, 4, .lock = 7 });
+    expect(&desk, HF__REPLY_QUEUED, 3);
+    desk_leave(&other);
+    desk_close(&desk);
+}
+
 /* --- several at once --- */
 
 static void take(struct desk *desk, uint64_t number)
@@ -292,7 +414,9 @@ static void take(struct desk *desk, uint64_t number)
 
     ask(desk, HF__REQUEST_CLAIM, number);
     await(desk, &reply);
-    CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+    if (reply.kind != HF__REPLY_GRANTED)
+        fail_msg("claim %d of claim %d: reply %d, status %d: %s", (int)number,
+                 (int)reply.ticket.claim_id, (int)reply.kind, reply.status, desk->conn->error);
 }
 
 static void give(struct desk *desk, uint64_t number)
@@ -476,16 +600,22 @@ TEST(convoy, a_claim_that_was_given_up_before_it_travelled_is_not_made)
     desk_close(&desk);
 }
 
+/* The first that the server has, if there is one. */
+static bool find_lease(struct desk *desk, char out_id[32])
+{
+    const char *list = strchr(store_ask(&desk->store, "lease list"), '\n');
+
+    return list && sscanf(list, "%31s", out_id) == 1;
+}
+
 /* The client still believes in it. */
 static void revoke_lease(struct desk *desk)
 {
-    const char *list;
-    char id[32] = "";
+    char id[32];
 
     take(desk, 9);
     give(desk, 9);
-    list = strchr(store_ask(&desk->store, "lease list"), '\n');
-    CHECK(list && sscanf(list, "%31s", id) == 1);
+    CHECK(find_lease(desk, id));
     (void)store_ask(&desk->store, "lease revoke %s", id);
 }
 
@@ -519,7 +649,49 @@ TEST(convoy, claims_whose_lease_ends_before_they_travel_get_another)
     desk_close(&desk);
 }
 
-/* Until all are answered, or the connection has ended. */
+/* Each time it gives up before it has an answer, which comes all the same. */
+static void claim_in_haste(struct desk *desk, int mode, char out_lease[32])
+{
+    uint64_t until_ns = hf__clock_now_ns() + HANG_MS * HF__NS_PER_MS;
+    struct hf__reply reply;
+
+    while (!find_lease(desk, out_lease)) {
+        CHECK(hf__clock_now_ns() < until_ns);
+        ask_for(desk,
+                &(struct wish){ HF__REQUEST_CLAIM, 1, .mode = mode, .ends = true, .answer_ns = 1 });
+        await(desk, &reply);
+        CHECK_EQUAL(reply.kind, HF__REPLY_UNKNOWN);
+        wait_for_news(desk);
+        CHECK_EQUAL(advance(desk, &reply), 0);
+    }
+}
+
+/* Whoever has so little time never hears what it asked; that its lease is gone counts all the same.
+ * A fixed lease is given no sign of life, which would tell it too. */
+static void outlive_a_lease(int mode)
+{
+    struct desk desk = { 0 };
+    char lease[32];
+
+    desk_open(&desk);
+    claim_in_haste(&desk, mode, lease);
+    (void)store_ask(&desk.store, "lease revoke %s", lease);
+    claim_in_haste(&desk, mode, lease);
+    desk_close(&desk);
+}
+
+TEST(convoy, that_its_lease_is_gone_is_heard_by_a_writer_in_haste)
+{
+    outlive_a_lease(HF_EXCLUSIVE);
+}
+
+/* Who looks at the line at once, and does not travel. */
+TEST(engine, that_its_lease_is_gone_is_heard_by_a_reader_in_haste)
+{
+    outlive_a_lease(HF_SHARED);
+}
+
+/* Until all are answered, or the connection has ended: for nothing but what went wrong. */
 static void bear(struct desk *desk, uint64_t asked)
 {
     struct hf__reply reply;
@@ -529,17 +701,26 @@ static void bear(struct desk *desk, uint64_t asked)
         got = advance(desk, &reply);
         if (got == 0)
             wait_for_news(desk);
-        else if (got > 0 && reply.ticket.kind != HF__REQUEST_NONE)
-            asked--;
+        if (got <= 0 || reply.ticket.kind == HF__REQUEST_NONE)
+            continue;
+        asked--;
+        if ((reply.kind == HF__REPLY_FAILED || reply.kind == HF__REPLY_UNKNOWN) &&
+            reply.status != HF_ENOMEM)
+            fail_msg("claim %d: reply %d, status %d: %s", (int)reply.ticket.claim_id,
+                     (int)reply.kind, reply.status, desk->conn->error);
     }
     CHECK(got >= 0 || got == HF_ENOMEM);
 }
 
-/* How many allocations were refused. More are asked for than may travel at a time. */
+/* How many allocations were refused. More are asked for than may travel at a time. What an earlier
+ * round left under way may come late: no round has anything to do with what another asked for. */
 static size_t starve(struct desk *desk, size_t nth)
 {
     uint64_t asked = 0;
 
+    CHECK(nth <= UINT16_MAX);
+    desk->number = (uint16_t)nth;
+    desk->is_apart = true;
     desk_connect(desk);
     take(desk, 1);
     desk->world.fail_nth = desk->world.allocations + nth;

@@ -306,8 +306,11 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *first,
     int code = event->fate == HF__RPC_FATE_ANSWERED ? event->code : HF__RPC_CODE_OK;
     bool is_too_long = first->next && code == HF__RPC_CODE_INVALID_ARGUMENT;
     bool is_denied = first->next && code == HF__RPC_CODE_PERMISSION_DENIED;
-    bool is_void = first->hopes && code == HF__RPC_CODE_NOT_FOUND; /* the lease */
+    bool is_void = first->hopes && code == HF__RPC_CODE_NOT_FOUND;
+    struct hf__lease *lease = is_void ? hf__lease_find(conn, first->lease_id) : NULL;
 
+    if (lease)
+        hf__lease_void(conn, lease);
     conn->convoy.is_refused = conn->convoy.is_refused || is_too_long;
     if (is_denied || is_too_long || is_void) {
         ask_each(conn, first, is_denied);

@@ -366,6 +366,7 @@ void hf__txn_if_revision(struct hf__txn *txn, ProtobufCBinaryData key, int64_t r
 void hf__txn_if_version(struct hf__txn *txn, ProtobufCBinaryData key, int64_t version);
 void hf__txn_if_none(struct hf__txn *txn, ProtobufCBinaryData from, ProtobufCBinaryData to);
 void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t lease);
+void hf__txn_if_unmarked(struct hf__txn *txn, ProtobufCBinaryData key); /* and if it is there */
 /* One key; the caller may make more of it. */
 Hf__Etcd__RangeRequest *hf__txn_range(struct hf__txn *txn, ProtobufCBinaryData key);
 Hf__Etcd__PutRequest *hf__txn_put(struct hf__txn *txn, ProtobufCBinaryData key,

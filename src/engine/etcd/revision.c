@@ -171,12 +171,10 @@ static void look_below(struct hf__etcd *conn, struct hf__stand *stand, int64_t b
 
 /* Claims that were not answered name the lease that they were made for: when the turn leaves it,
  * they must not come any more. A key that moves keeps its value, which may have been marked. */
-static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query query,
-                 const struct hf__lease *lease)
+static void move(struct hf__etcd *conn, struct hf__stand *stand, const struct hf__lease *lease)
 {
     char key[HF__OWN_KEY_BYTES];
     char guard[HF__LOCK_KEY_BYTES];
-    char value[HF__VALUE_BYTES];
     ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
     bool raises_guard = stand->claims_out > 0 && lease != stand->lease;
     struct hf__quest *quest;
@@ -184,14 +182,11 @@ static void move(struct hf__etcd *conn, struct hf__stand *stand, enum hf__query 
 
     hf__txn_init(&txn);
     hf__txn_if_revision(&txn, own, stand->revision);
-    if (query == HF__QUERY_LOWER)
-        hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)), lease->id);
-    else
-        hf__txn_put(&txn, own, hf__etcd_bytes("", 0), lease->id)->ignore_value = true;
+    hf__txn_put(&txn, own, hf__etcd_bytes("", 0), lease->id)->ignore_value = true;
     if (raises_guard)
         hf__txn_put(&txn, hf__etcd_bytes(guard, hf__lease_guard_key(conn, stand->lease, guard)),
                     hf__etcd_bytes("", 0), stand->lease->id);
-    quest = ask(conn, stand, query, lease, &txn);
+    quest = ask(conn, stand, HF__QUERY_MOVE, lease, &txn);
     if (quest)
         quest->raises_guard = raises_guard;
 }
@@ -210,7 +205,7 @@ static void change_lease(struct hf__etcd *conn, struct hf__stand *stand, struct 
     }
     hf__lease_aim(stand, lease);
     if (lease->is_alive)
-        move(conn, stand, HF__QUERY_MOVE, lease);
+        move(conn, stand, lease);
     else
         hf__lease_wait(conn, stand, lease);
 }
@@ -266,14 +261,27 @@ void hf__revision_go_on(struct hf__etcd *conn, struct hf__stand *stand)
         hf__revision_renew(conn, stand);
 }
 
+/* The value is written again: not over a mark that has just been made. */
 void hf__revision_lower(struct hf__etcd *conn, struct hf__stand *stand)
 {
+    char key[HF__OWN_KEY_BYTES];
+    char value[HF__VALUE_BYTES];
+    ProtobufCBinaryData own = hf__etcd_bytes(key, hf__stand_key(stand, key));
+    struct hf__txn txn;
+
     if (stand->state != HF__STAND_HELD || stand->was_broken || !stand->lease) {
         hf__stand_answer(conn, stand, HF__REPLY_GONE);
         return;
     }
     stand->bearer[0] = 'r';
-    move(conn, stand, HF__QUERY_LOWER, stand->lease);
+    hf__txn_init(&txn);
+    hf__txn_if_revision(&txn, own, stand->revision);
+    hf__txn_if_unmarked(&txn, own);
+    hf__txn_put(&txn, own, hf__etcd_bytes(value, hf__revision_value(stand, value)),
+                stand->lease->id);
+    txn.otherwise = true;
+    hf__txn_range(&txn, own);
+    (void)ask(conn, stand, HF__QUERY_LOWER, stand->lease, &txn);
 }
 
 /* --- what the answers mean --- */
@@ -329,8 +337,9 @@ static bool collides(const struct hf__rank *line, const Hf__Etcd__KeyValue *kv)
 struct sight {
     const Hf__Etcd__KeyValue *ahead; /* the last that stands in the way; NULL: none does */
     const Hf__Etcd__KeyValue *oldest;
-    int64_t below; /* there may be more before this one; 0: there are none */
-    int64_t count; /* in the line, as far as it was read */
+    int64_t below;   /* there may be more before this one; 0: there are none */
+    int64_t count;   /* in the line, as far as it was read */
+    uint32_t passed; /* so many of them came before */
     bool collides;
 };
 
@@ -347,6 +356,7 @@ static void look_at(const struct hf__etcd *conn, const struct hf__stand *stand,
         sight->collides = sight->collides || collides(stand->line, kv);
         if (kv->create_revision >= stand->revision)
             continue;
+        sight->passed++;
         if (!sight->oldest || kv->create_revision < sight->oldest->create_revision)
             sight->oldest = kv;
         read_bearer(conn, kv, &bearer);
@@ -436,6 +446,8 @@ static void decide(struct hf__etcd *conn, struct hf__stand *stand,
             hf__error_set(conn->base.error, HF_EINTEGRITY, "another name has the same hash"));
         return;
     }
+    if (stand->ahead_count == HF__AHEAD_UNKNOWN && sight.passed < NEAREST) /* all were read */
+        stand->ahead_count = sight.passed;
     if (sight.below > 1 && (!sight.ahead || sight.ahead->create_revision < sight.below)) {
         again(conn, stand, sight.below);
         return;
@@ -513,6 +525,13 @@ static void hear_claim(struct hf__etcd *conn, const struct hf__quest *quest,
     }
 }
 
+static void be_broken(struct hf__etcd *conn, struct hf__stand *stand)
+{
+    stand->was_broken = true;
+    hf__stand_answer(conn, stand, HF__REPLY_GONE);
+    stand->entry.reply.cause = "broken";
+}
+
 static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
                       const Hf__Etcd__TxnResponse *response)
 {
@@ -532,12 +551,17 @@ static void hear_look(struct hf__etcd *conn, const struct hf__quest *quest,
     }
     read_bearer(conn, own->kvs[0], &bearer);
     if (bearer.is_broken) {
-        stand->was_broken = true;
-        hf__stand_answer(conn, stand, HF__REPLY_GONE);
-        stand->entry.reply.cause = "broken";
+        be_broken(conn, stand);
         return;
     }
     decide(conn, stand, response);
+}
+
+/* Then it was not lowered because it is marked. */
+static bool is_there(const struct hf__stand *stand, const Hf__Etcd__RangeResponse *own)
+{
+    return own && own->n_kvs == 1 && hf__stand_owns(stand, &own->kvs[0]->key) &&
+           own->kvs[0]->create_revision == stand->revision;
 }
 
 /* To another lease, or to be a reader. */
@@ -548,6 +572,10 @@ static void hear_move(struct hf__etcd *conn, const struct hf__quest *quest,
     struct hf__lease *lease = hf__lease_find(conn, quest->lease_id);
     bool is_renewed = stand->entry.ticket.kind == HF__REQUEST_RENEW && stand->looked_ns > 0;
 
+    if (!response->succeeded && is_there(stand, hf__txn_ranged(response, 0))) {
+        be_broken(conn, stand);
+        return;
+    }
     if (!response->succeeded) {
         stand->revision = 0;
         stand->state = HF__STAND_OUTSIDE;
@@ -571,17 +599,22 @@ static void hear_move(struct hf__etcd *conn, const struct hf__quest *quest,
         hf__revision_go_on(conn, stand);
 }
 
+/* That a lease is gone is true also when it is heard too late for whoever asked. */
 static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
                          const struct hf__rpc_event *event)
 {
     struct hf__stand *stand = quest->stand;
+    bool is_heard = quest->course == stand->course;
     bool is_void = event->fate == HF__RPC_FATE_ANSWERED && event->code == HF__RPC_CODE_NOT_FOUND;
     struct hf__lease *lease = is_void ? hf__lease_find(conn, quest->lease_id) : NULL;
 
     if (lease && quest->raises_guard)
-        lease = stand->lease; /* one of the two: with this one went the key, or nobody keeps it */
+        lease = is_heard ? stand->lease : NULL; /* of two: with this one went the key, or nobody
+                                                 * keeps it */
     if (lease)
         hf__lease_void(conn, lease);
+    if (!is_heard)
+        return;
     if (is_void && quest->query == HF__QUERY_CLAIM)
         again(conn, stand, 0);
     else if (!is_void)
@@ -633,12 +666,12 @@ void hf__revision_hear(struct hf__etcd *conn, const struct hf__quest *quest,
     Hf__Etcd__TxnResponse *response;
     int status;
 
-    if (quest->course != quest->stand->course)
-        return;
     if (event->kind == HF__RPC_FAILED) {
         hear_refusal(conn, quest, event);
         return;
     }
+    if (quest->course != quest->stand->course)
+        return;
     response = hf__query_unpack(conn, &hf__etcd__txn_response__descriptor, event);
     if (!response)
         return;

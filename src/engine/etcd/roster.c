@@ -404,7 +404,8 @@ static void break_it(struct hf__etcd *conn, const Hf__Etcd__KeyValue *kv)
         hf__txn_delete(&txn, kv->key, false);
     } else {
         memcpy(marked + 1, kv->value.data, kv->value.len);
-        hf__txn_put(&txn, kv->key, hf__etcd_bytes(marked, kv->value.len + 1), kv->lease);
+        hf__txn_put(&txn, kv->key, hf__etcd_bytes(marked, kv->value.len + 1), 0)->ignore_lease =
+            true; /* it may have moved since it was read */
     }
     quest = hf__query_send(conn, HF__QUERY_BREAK, HF__WAY_CALLS, &txn.request.base);
     if (quest)

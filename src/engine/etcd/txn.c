@@ -63,6 +63,16 @@ void hf__txn_if_lease(struct hf__txn *txn, ProtobufCBinaryData key, int64_t leas
     condition->lease = lease;
 }
 
+/* A bearer's text begins with a letter, and a mark comes before all letters. */
+void hf__txn_if_unmarked(struct hf__txn *txn, ProtobufCBinaryData key)
+{
+    Hf__Etcd__Compare *condition = compare(txn, key, HF__ETCD__COMPARE__COMPARE_TARGET__VALUE);
+
+    condition->result = HF__ETCD__COMPARE__COMPARE_RESULT__GREATER;
+    condition->target_union_case = HF__ETCD__COMPARE__TARGET_UNION_VALUE;
+    condition->value = hf__etcd_bytes("A", 1);
+}
+
 void hf__txn_do_anyway(struct hf__txn *txn)
 {
     assert(txn->operation_count > 0 && !txn->otherwise);
