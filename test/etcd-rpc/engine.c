@@ -1,5 +1,6 @@
 /* engine.c: is everything heard that a thread has read for others, and done that several asked for
  * at once? The engine alone, by its seam, before a real etcd. */
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,9 +328,9 @@ TEST(engine, who_was_broken_and_wants_to_be_lowered_is_told)
     desk_close(&desk);
 }
 
-static uint64_t lease_of_key(struct desk *desk)
+static uint64_t lease_of_key(struct desk *desk, uint64_t number)
 {
-    const char *told = store_ask(&desk->store, "get holdfast/n1/ --prefix -w fields");
+    const char *told = store_ask(&desk->store, "get holdfast/n%d/ --prefix -w fields", (int)number);
     const char *found = strstr(told, "\"Lease\" : ");
 
     CHECK(found);
@@ -355,18 +356,53 @@ TEST(engine, who_is_broken_while_it_moves_keeps_its_lease)
     answer.fd = hf__etcd_engine.listen(other.conn);
     CHECK(answer.fd >= 0);
     CHECK_EQUAL(poll(&answer, 1, HANG_MS), 1);
-    before = lease_of_key(&desk);
+    before = lease_of_key(&desk, 1);
     ask_for(&desk, &(struct wish){ HF__REQUEST_RENEW, 1, .lease_ns = 2 * LEASE_NS });
     await(&desk, &reply);
     CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
-    moved = lease_of_key(&desk);
+    moved = lease_of_key(&desk, 1);
     CHECK(moved != before);
     hf__etcd_engine.heard(other.conn, bytes, hf__stream_listen(answer.fd, bytes));
     await(&other, &reply);
     CHECK_EQUAL(reply.kind, HF__REPLY_DONE);
     CHECK_EQUAL(*store_ask(&desk.store, "get holdfast/n1/ --prefix --print-value-only"), '!');
-    CHECK_EQUAL(lease_of_key(&desk), moved);
+    CHECK_EQUAL(lease_of_key(&desk, 1), moved);
     desk_leave(&other);
+    desk_close(&desk);
+}
+
+/* Which lodged there, who can live with it, and whoever wants to move there believes in it. */
+static void revoke_lease_of(struct desk *desk, uint64_t number)
+{
+    char id[32];
+
+    (void)snprintf(id, sizeof(id), "%" PRIx64, lease_of_key(desk, number));
+    (void)store_ask(&desk->store, "lease revoke %s", id);
+}
+
+TEST(engine, who_moves_to_a_lease_that_is_gone_gets_another)
+{
+    struct desk desk = { 0 };
+    struct hf__reply reply;
+    uint64_t before;
+
+    desk_open(&desk);
+    (void)take_turn(&desk, 0);
+    before = lease_of_key(&desk, 1);
+    ask(&desk, HF__REQUEST_CLAIM, 2);
+    await(&desk, &reply);
+    CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+    ask_for(&desk, &(struct wish){ HF__REQUEST_RENEW, 2, .lease_ns = 2 * LEASE_NS });
+    await(&desk, &reply);
+    CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+    revoke_lease_of(&desk, 2);
+    ask_for(&desk, &(struct wish){ HF__REQUEST_RENEW, 1, .lease_ns = 2 * LEASE_NS });
+    do
+        await(&desk, &reply); /* the other is told that it has lost its own */
+    while (reply.ticket.kind != HF__REQUEST_RENEW);
+    CHECK_EQUAL(reply.kind, HF__REPLY_GRANTED);
+    CHECK(reply.lease_ns > LEASE_NS);
+    CHECK(lease_of_key(&desk, 1) != before);
     desk_close(&desk);
 }
 

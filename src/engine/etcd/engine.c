@@ -29,6 +29,13 @@ ProtobufCBinaryData hf__etcd_bytes(const void *bytes, size_t count)
     return (ProtobufCBinaryData){ .len = count, .data = (uint8_t *)(uintptr_t)bytes };
 }
 
+ProtobufCBinaryData hf__etcd_proof_key(const struct hf__etcd *conn)
+{
+    bool has_prefix = conn->prefix_bytes > 0;
+
+    return hf__etcd_bytes(has_prefix ? conn->prefix : "@", has_prefix ? conn->prefix_bytes : 1);
+}
+
 void hf__etcd_end(struct hf__etcd *conn, int status)
 {
     if (conn->ending)
@@ -132,8 +139,7 @@ static void greet(struct hf__etcd *conn)
     }
     if (conn->ending)
         return;
-    hello.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
-                               conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
+    hello.key = hf__etcd_proof_key(conn);
     hello.limit = 1;
     hello.keys_only = true;
     conn->greetings_left = 4;

@@ -527,6 +527,8 @@ void hf__etcd_end_by_nonsense(struct hf__etcd *conn); /* which it said */
 void hf__etcd_hear_greeting(struct hf__etcd *conn, const struct hf__quest *quest,
                             const struct hf__rpc_event *event);
 ProtobufCBinaryData hf__etcd_bytes(const void *bytes, size_t count);
+/* What is read, as anybody may who has rights to the prefix, to hear from the true leader. */
+ProtobufCBinaryData hf__etcd_proof_key(const struct hf__etcd *conn);
 
 extern const struct hf__recipe hf__etcd_revision;
 

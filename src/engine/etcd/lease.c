@@ -382,8 +382,7 @@ static void probe(struct hf__etcd *conn)
     }
     if (!is_wanted)
         return;
-    request.key = hf__etcd_bytes(conn->prefix_bytes > 0 ? conn->prefix : "@",
-                                 conn->prefix_bytes > 0 ? conn->prefix_bytes : 1);
+    request.key = hf__etcd_proof_key(conn);
     request.count_only = true;
     conn->is_probing = hf__query_send(conn, HF__QUERY_PROBE, HF__WAY_KEEP, &request.base) != NULL;
 }

@@ -619,6 +619,8 @@ static void hear_refusal(struct hf__etcd *conn, const struct hf__quest *quest,
         again(conn, stand, 0);
     else if (!is_void)
         hf__stand_fail_by(conn, stand, event);
+    else if (quest->course == stand->course) /* what it has lost it was told: it wanted to move */
+        hf__revision_go_on(conn, stand);
 }
 
 static bool were_made_by(const Hf__Etcd__RangeResponse *range, int64_t revision)
