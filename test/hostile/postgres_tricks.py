@@ -105,6 +105,15 @@ def flood_behind(unit):
     return trick
 
 
+def great_row_behind(size):
+    """Which belongs to no answer, and comes together with one."""
+    def trick(link, good):
+        link.client.sendall(good.raw + b"D" + struct.pack(">ihi", size + 10, 1, size) + b"x" * 1000)
+        endless(b"", b"x" * 65536)(link, good)
+
+    return trick
+
+
 def endless_rows(*values):
     def trick(link, good):
         link.client.sendall(head_of(good))
@@ -299,7 +308,8 @@ UNASKED = {
 HARMLESS = {"one byte at a time": one_byte_at_a_time}
 LATE = {"too late": late}
 EXTRA = {"an answer that nobody asked for": behind(message(b"2"), DONE, READY),
-         "messages behind it, for ever": flood_behind(notify(b"crowded 1") * 300)}
+         "messages behind it, for ever": flood_behind(notify(b"crowded 1") * 300),
+         "a text of 1 GiB behind it": great_row_behind(1 << 30)}
 
 WELCOMES = {
     "the password is wrong": send(error("28P01", "FATAL")),

@@ -5,20 +5,14 @@
  * time, and messages come in between.
  *
  * What can go wrong: an error: sqlstate.c says what it means. The connection is cut: what has come
- * before is heard, and then it ends. A server that sends without end: after so many bytes without
- * an answer in them it ends too. */
+ * before is heard, and then it ends. A server that sends without end is left (inflow.c). */
 #include <assert.h>
-#include <errno.h>
-#include <linux/filter.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include "engine/postgres/postgres.h"
 
-#define UNHEARD_BYTES_MAX (1u << 20)
-#define LIST_ROWS_MAX     65536
-#define NULLS_MAX         2 /* libpq ends the results of one question by NULL; two: nothing came */
+#define LIST_ROWS_MAX 65536
+#define NULLS_MAX     2 /* libpq ends the results of one question by NULL; two: nothing came */
 
 void hf__postgres_reply(const struct hf__ticket *ticket, enum hf__reply_kind kind,
                         struct hf__reply *out_reply)
@@ -214,7 +208,7 @@ static int hear(struct hf__postgres *conn, PGresult *result, struct hf__reply *o
     int got = 0;
     int status;
 
-    conn->unheard_bytes = 0;
+    hf__inflow_heard(conn);
     if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
         PQclear(result);
         return finish(conn, errand, out_reply);
@@ -251,7 +245,7 @@ static int hear_message(struct hf__postgres *conn, struct hf__reply *out_reply)
     int got = 0;
 
     if (message) {
-        conn->unheard_bytes = 0;
+        hf__inflow_heard(conn);
         got = -1;
         if (hf__postgres_is_advisory(conn))
             hf__heard_message(conn, message->extra);
@@ -262,49 +256,6 @@ static int hear_message(struct hf__postgres *conn, struct hf__reply *out_reply)
     return got;
 }
 
-/* What has come, and has not been read. */
-static size_t count_waiting(const struct hf__postgres *conn)
-{
-    int waiting = 0;
-
-    (void)ioctl(PQsocket(conn->pg), FIONREAD, &waiting);
-    return waiting > 0 ? (size_t)waiting : 0;
-}
-
-/* Nothing came, nor the end. Through TLS that cannot be told: libpq may have more than we see. */
-static bool is_silent(const struct hf__postgres *conn)
-{
-    char byte;
-
-    return !PQsslInUse(conn->pg) &&
-           recv(PQsocket(conn->pg), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-           (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
-/* libpq reads as long as there is something, and takes the room that a message says it needs. Where
- * a part has come that is no answer yet, which may say so, the kernel lets nothing in meanwhile (it
- * will be sent again), so that no more is read than was there. Honest answers come whole. If
- * nothing was there, libpq must not look: what comes in that moment it would read uncounted, and
- * from then on for as long as there is something. */
-static bool read_all(struct hf__postgres *conn)
-{
-    struct sock_filter nothing[] = { { BPF_RET | BPF_K, 0, 0, 0 } };
-    struct sock_fprog gate = { .len = 1, .filter = nothing };
-    bool is_part = conn->unheard_bytes > 0;
-    size_t waiting = count_waiting(conn);
-    bool is_read;
-
-    if (waiting == 0 && is_silent(conn))
-        return true;
-    if (is_part)
-        (void)setsockopt(PQsocket(conn->pg), SOL_SOCKET, SO_ATTACH_FILTER, &gate, sizeof(gate));
-    conn->unheard_bytes += is_part || waiting == 0 ? count_waiting(conn) : waiting;
-    is_read = PQconsumeInput(conn->pg) == 1;
-    if (is_part && PQsocket(conn->pg) >= 0)
-        (void)setsockopt(PQsocket(conn->pg), SOL_SOCKET, SO_DETACH_FILTER, &gate, sizeof(gate));
-    return is_read;
-}
-
 /* Whoever waits for this connection may find that another thread's step has looked already, before
  * anything was there: then it need not wait once more to read what woke it. */
 static bool has_come(struct hf__postgres *conn)
@@ -312,7 +263,7 @@ static bool has_come(struct hf__postgres *conn)
     if (conn->looked_ns == conn->now_ns)
         return false;
     conn->looked_ns = conn->now_ns;
-    return count_waiting(conn) > 0;
+    return hf__inflow_waiting(conn) > 0;
 }
 
 /* 1: something may have come. */
@@ -322,11 +273,7 @@ static int receive(struct hf__postgres *conn)
         return 0;
     conn->may_read = false;
     conn->looked_ns = conn->now_ns;
-    if (!read_all(conn))
-        conn->is_cut = true;
-    else if (conn->unheard_bytes > UNHEARD_BYTES_MAX)
-        hf__postgres_end(conn, hf__error_set(conn->base.error, HF_EPROTOCOL,
-                                             "%s: the server sends without end", conn->peer));
+    conn->is_cut = !hf__inflow_read(conn);
     return 1;
 }
 

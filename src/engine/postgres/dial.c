@@ -162,6 +162,7 @@ static void come_in(struct hf__postgres *conn)
         return;
     }
     hf__trace(conn->base.env, "postgres: %s: connected", conn->peer);
+    hf__inflow_begin(conn);
     conn->connected = true;
     conn->may_read = true;
 }

@@ -34,7 +34,7 @@ static void leave(struct hf__postgres *conn)
     hf__errand_done(conn);
     hf__vigil_done(&conn->vigils);
     conn->first_deadline_ns = HF__NEVER;
-    conn->unheard_bytes = 0;
+    conn->inflow = (struct hf__inflow){ 0 };
     conn->is_cut = false;
     conn->wants_write = false;
     conn->has_open_end = false;

@@ -151,6 +151,17 @@ struct hf__dial {
     struct hf__resolve *resolve;
 };
 
+/* What libpq has read, and where messages begin in it. */
+struct hf__inflow {
+    size_t unheard_bytes; /* that came since the last answer or message */
+    bool is_hidden;       /* none of this can be seen: */
+    bool is_known;
+    uint64_t read_bytes;   /* since the connection began */
+    unsigned char head[5]; /* of the next message: its kind and its length, ... */
+    size_t head_bytes;     /* ... of which so much was read */
+    size_t left;           /* of the message that was begun */
+};
+
 /* What the server says about itself. */
 struct hf__postgres_server {
     int version;
@@ -176,9 +187,9 @@ struct hf__postgres {
     uint64_t late_ns;   /* it was read because an answer was late then */
     bool is_cut;        /* nothing more will come */
     bool wants_write;
-    bool has_open_end;    /* the last statement is not sent off yet */
-    bool sends_at_once;   /* not only when advance() comes */
-    size_t unheard_bytes; /* that came since the last answer or message */
+    bool has_open_end;  /* the last statement is not sent off yet */
+    bool sends_at_once; /* not only when advance() comes */
+    struct hf__inflow inflow;
     uint64_t first_deadline_ns;
     uint64_t now_ns; /* as advance() was told */
     struct hf__list errands;
@@ -253,6 +264,14 @@ void hf__dial_advance(struct hf__postgres *conn);
 bool hf__dial_next_server(struct hf__postgres *conn);
 void hf__dial_pollset(const struct hf__postgres *conn, struct hf__pollset *set);
 void hf__dial_done(struct hf__postgres *conn);
+
+/* --- inflow.c: how much may libpq read? --- */
+
+void hf__inflow_begin(struct hf__postgres *conn);
+/* false: the connection is cut. If the server sends without end, it ends. */
+bool hf__inflow_read(struct hf__postgres *conn);
+void hf__inflow_heard(struct hf__postgres *conn);           /* an answer, or a message */
+size_t hf__inflow_waiting(const struct hf__postgres *conn); /* came, and was not read */
 
 /* --- sqlstate.c: what does an error mean? --- */
 
