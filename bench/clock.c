@@ -32,6 +32,11 @@ uint64_t bench_clock_cost_ns(void)
     return least_ns;
 }
 
+uint64_t bench_clock_net_ns(uint64_t taken_ns, uint64_t cost_ns)
+{
+    return taken_ns > cost_ns ? taken_ns - cost_ns : 1;
+}
+
 void bench_clock_sleep(uint64_t wait_ns)
 {
     struct timespec wait = { .tv_sec = (time_t)(wait_ns / NS_PER_S),

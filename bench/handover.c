@@ -65,7 +65,7 @@ static void keep_sample(const struct hand *me, uint64_t taken_ns)
 
     if (record->sample_count == BENCH_SAMPLES_MAX)
         return;
-    taken_ns = taken_ns > me->cost_ns ? taken_ns - me->cost_ns : 0;
+    taken_ns = bench_clock_net_ns(taken_ns, me->cost_ns);
     record->samples_ns[record->sample_count++] =
         taken_ns < UINT32_MAX ? (uint32_t)taken_ns : UINT32_MAX;
 }

@@ -50,7 +50,7 @@ static void thin_out(struct meter *meter)
 
 static void keep_sample(struct meter *meter, uint64_t taken_ns)
 {
-    uint64_t net_ns = taken_ns > meter->cost_ns ? taken_ns - meter->cost_ns : 0;
+    uint64_t net_ns = bench_clock_net_ns(taken_ns, meter->cost_ns);
 
     if (meter->count == BENCH_SAMPLES_MAX)
         thin_out(meter);
