@@ -24,27 +24,32 @@ struct stage *line_begin(struct scene *scene, int64_t lease_ms)
     return scene->stage;
 }
 
-/* Writes down what it saw first after it was told to go. */
+/* Writes down what it saw first after it was told to go: before, it may have been stopped all the
+ * time. */
 void line_hold_and_look(struct scene *scene, int part)
 {
     struct hf_acquire_options options = line_leasing(scene);
     hf_client *client = world_open(&scene->world);
     struct turn turn = scene_ask(scene, 1, HF_EXCLUSIVE);
     bool valid = true;
+    bool goes = false;
 
     (void)part;
     CHECK_STATUS(HF_OK, scene_take(scene, client, &turn, &options));
     atomic_store(&scene->stage->numbers[HOLDS], 1);
-    while (!atomic_load(&scene->stage->numbers[GO])) {
+    while (!goes) {
         uint64_t look_ns = history_now_ns();
-        bool still = hf_grant_valid(turn.grant);
+        bool still;
 
+        goes = atomic_load(&scene->stage->numbers[GO]);
+        still = hf_grant_valid(turn.grant);
         if (still)
             scene_valid(scene, &turn, look_ns);
         CHECK(valid || !still); /* what was lost stays lost */
         valid = still;
         atomic_store(&scene->stage->numbers[LOST], !valid);
-        world_sleep_ms(1);
+        if (!goes)
+            world_sleep_ms(1);
     }
     atomic_store(&scene->stage->numbers[FIRST], 1 + (uint64_t)valid);
     CHECK_STATUS(valid ? HF_OK : HF_ELOST, scene_give_back(scene, &turn));
