@@ -105,10 +105,14 @@ def flood_behind(unit):
     return trick
 
 
+def head_of_great_row(size):
+    return b"D" + struct.pack(">ihi", size + 10, 1, size)
+
+
 def great_row_behind(size):
     """Which belongs to no answer, and comes together with one."""
     def trick(link, good):
-        link.client.sendall(good.raw + b"D" + struct.pack(">ihi", size + 10, 1, size) + b"x" * 1000)
+        link.client.sendall(good.raw + head_of_great_row(size) + b"x" * 1000)
         endless(b"", b"x" * 65536)(link, good)
 
     return trick
@@ -125,7 +129,7 @@ def endless_rows(*values):
 def great_row(size, comes):
     """One that says it is so long; and comes, or a part of it, or slowly."""
     def trick(link, good):
-        link.client.sendall(head_of(good) + b"D" + struct.pack(">ihi", size + 10, 1, size))
+        link.client.sendall(head_of(good) + head_of_great_row(size))
         if comes == "slowly":
             drip_for_ever(b"x" * (size - 5000), b"x")(link, good)
         elif comes:

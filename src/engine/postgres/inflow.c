@@ -12,6 +12,7 @@
  * message begins, and if that is not so, what comes does not look like messages. Through TLS, and
  * by a Unix socket, nothing of this can be seen: then what is no answer yet may be anything. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/tcp.h>
@@ -84,9 +85,11 @@ void hf__inflow_heard(struct hf__postgres *conn)
 
 /* --- looking --- */
 
-/* false: it tells of a message that cannot be. */
+/* false: it tells of a message that cannot be, and there is no way on from there. */
 static bool walk(struct hf__inflow *inflow, const unsigned char *bytes, size_t count)
 {
+    assert(inflow->head_bytes < sizeof(inflow->head));
+
     while (count > 0) {
         bool is_head = inflow->left == 0;
         size_t wanted = is_head ? sizeof(inflow->head) - inflow->head_bytes : inflow->left;
@@ -116,7 +119,7 @@ static void assume(struct hf__postgres *conn)
 {
     struct hf__inflow *inflow = &conn->inflow;
 
-    if (inflow->is_known || inflow->is_hidden || inflow->unheard_bytes > 0)
+    if (inflow->is_known || inflow->unheard_bytes > 0)
         return;
     inflow->left = inflow->head_bytes = 0;
     inflow->is_known = count_read(conn, &inflow->read_bytes);

@@ -153,9 +153,9 @@ struct hf__dial {
 
 /* What libpq has read, and where messages begin in it. */
 struct hf__inflow {
-    size_t unheard_bytes; /* that came since the last answer or message */
-    bool is_hidden;       /* none of this can be seen: */
-    bool is_known;
+    size_t unheard_bytes;  /* that came since the last answer or message */
+    bool is_hidden;        /* what comes cannot be looked at */
+    bool is_known;         /* where messages begin: what follows says it */
     uint64_t read_bytes;   /* since the connection began */
     unsigned char head[5]; /* of the next message: its kind and its length, ... */
     size_t head_bytes;     /* ... of which so much was read */
